@@ -1,4 +1,3 @@
-import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
 export default defineConfig({
@@ -9,14 +8,6 @@ export default defineConfig({
     assetsInlineLimit: 0, // the content security policy forbids what is inlined
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 200,
-  },
-  resolve: {
-    alias: {
-      // Its form for browsers decodes entities with innerHTML, which our policy forbids.
-      "decode-named-character-reference": fileURLToPath(
-        new URL("./node_modules/decode-named-character-reference/index.js", import.meta.url),
-      ),
-    },
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
 });

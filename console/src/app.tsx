@@ -1,11 +1,14 @@
 /** The shell: navigation, the page of the address, keys and what is wrong. */
 
+import type { ComponentChildren } from "preact";
 import { lazy, Suspense } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import { clock, language, t } from "./i18n";
-import { choose, failure, go, hasKeys, isLocked, me, offlineSince, path } from "./state";
+import { choose, failure, go, hasKeys, isLocked, me, notice, offlineSince, path, titleOf, useTitle } from "./state";
+import { Boundary } from "./ui/boundary";
 import { Dialog, Icon, Link } from "./ui/elements";
 import { isTyping, useKeys } from "./ui/keys";
+import { visible } from "./ui/text";
 
 const Chat = lazy(() => import("./pages/chat"));
 const Tasks = lazy(() => import("./pages/tasks"));
@@ -44,10 +47,12 @@ const places = () => (me.value?.mode === "hub" ? HUB_PLACES : AGENT_PLACES);
 
 export function App() {
   const [isHelp, setHelp] = useState(false);
+  const place = places().find((one) => one.to === path.value.split("/")[0]);
+  const title = isLocked.value ? t("app.title") : titleOf(place ? t(`nav.${place.name}`) : "");
   useEffect(() => {
     document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
-    document.title = t("app.title");
-  }, [language.value]);
+    document.title = title;
+  }, [language.value, title]);
   useGoto();
   useKeys(
     {
@@ -65,15 +70,14 @@ export function App() {
     );
   }
   if (!me.value) return <main>{failure.value ? <p role="alert">{failure.value}</p> : <p>{t("common.loading")}</p>}</main>;
-  const [first = "", second = ""] = path.value.split("/");
-  const isHub = me.value.mode === "hub";
+  const [first = ""] = path.value.split("/");
   return (
     <div class="shell">
       <a class="skip" href="#content">
         {t("app.skip")}
       </a>
       <nav class="rail" aria-label={t("nav.main")}>
-        {me.value.agents.length ? <AgentChoice /> : <strong>{me.value.card.name}</strong>}
+        {me.value.agents.length ? <AgentChoice /> : <strong>{visible(me.value.card.name)}</strong>}
         <ul>
           {places().map((place) => (
             <li key={place.name}>
@@ -91,21 +95,15 @@ export function App() {
             {t("offline", { time: clock(offlineSince.value) })}
           </p>
         )}
+        {notice.value && (
+          <p class="bar" role="alert">
+            {t("common.error")}: {notice.value}
+          </p>
+        )}
         <main id="content" tabIndex={-1}>
-          <Suspense fallback={<p>{t("common.loading")}</p>}>
-            {first === "" && !isHub && <Chat />}
-            {first === "" && isHub && <Inbox />}
-            {first === "chat" && isHub && <Chat />}
-            {first === "agents" && !second && <Agents />}
-            {first === "agents" && second && <EntryPage key={second} name={decodeURIComponent(second)} />}
-            {first === "trace" && <Trace id={decodeURIComponent(second)} />}
-            {first === "tasks" && !second && <Tasks />}
-            {first === "tasks" && second && <TaskPage key={second} id={decodeURIComponent(second)} />}
-            {first === "agent" && <Agent />}
-            {first === "live" && <Live />}
-            {first === "pushes" && <Pushes />}
-            {first === "settings" && <Settings />}
-          </Suspense>
+          <Boundary key={path.value}>
+            <Suspense fallback={<p>{t("common.loading")}</p>}>{pageOf(path.value, me.value.mode === "hub")}</Suspense>
+          </Boundary>
         </main>
       </div>
       <Dialog title={t("help.title")} isOpen={isHelp} onClose={() => setHelp(false)}>
@@ -147,9 +145,72 @@ function AgentChoice() {
   return (
     <select aria-label={t("nav.choice")} value={info.card.name} onChange={(event) => change(event.currentTarget.value)}>
       {info.agents.map((name) => (
-        <option key={name}>{name}</option>
+        <option key={name} value={name}>
+          {visible(name)}
+        </option>
       ))}
     </select>
+  );
+}
+
+/** The page of an address. */
+function pageOf(address: string, isHub: boolean): ComponentChildren {
+  const parts = address.replace(/\/$/, "").split("/");
+  const name = decoded(parts[1] ?? "");
+  if (parts.length > 2 || name === null) return <NotFound />;
+  switch (`${parts[0]}${name ? "/" : ""}`) {
+    case "":
+      return isHub ? <Inbox /> : <Chat />;
+    case "tasks":
+      return <Tasks />;
+    case "tasks/":
+      return <TaskPage key={name} id={name} />;
+    case "live":
+      return <Live />;
+    case "pushes":
+      return <Pushes />;
+    case "settings":
+      return <Settings />;
+  }
+  if (!isHub) return parts[0] === "agent" && !name ? <Agent /> : <NotFound />;
+  switch (`${parts[0]}${name ? "/" : ""}`) {
+    case "chat":
+      return <Chat />;
+    case "agents":
+      return <Agents />;
+    case "agents/":
+      return <EntryPage key={name} name={name} />;
+    case "trace":
+    case "trace/":
+      return <Trace id={name} />;
+  }
+  return <NotFound />;
+}
+
+function decoded(part: string): string | null {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return null;
+  }
+}
+
+function NotFound() {
+  useTitle(t("missing.title"));
+  return (
+    <>
+      <h1>{t("missing.title")}</h1>
+      <p>
+        <span class="mono">{location.pathname}</span> {t("missing.text")}
+      </p>
+      <p class="row">
+        {places().map((place) => (
+          <Link key={place.name} to={place.to}>
+            {t(`nav.${place.name}`)}
+          </Link>
+        ))}
+      </p>
+    </>
   );
 }
 

@@ -1,9 +1,13 @@
 /** What all pages share: who we are, what the server says now, and how the page looks. */
 
 import { effect, signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import * as http from "./api/http";
 import { logIn, sessionHeaders } from "./api/session";
 import type { Exchange, Me, Summary } from "./api/types";
+import { visible } from "./ui/text";
+
+const NOTICE_MS = 8000;
 
 export const me = signal<Me | null>(null);
 export const isLocked = signal(false);
@@ -34,6 +38,7 @@ export async function start(): Promise<void> {
 // Live changes: one stream for the tab
 
 export interface Told {
+  isBack?: boolean; // the server answers again: what was read before may be old
   tasks?: Summary[];
   total?: number;
   exchanges?: Exchange[];
@@ -56,7 +61,9 @@ async function follow(): Promise<void> {
         return;
       }
       if (!response.ok) throw new Error(`HTTP ${response.status}`);
+      const wasAway = offlineSince.value !== null;
       offlineSince.value = null;
+      if (wasAway) for (const listener of listeners) listener({ isBack: true });
       await http.stream(response, (data) => {
         const told = JSON.parse(data) as Told;
         for (const listener of listeners) listener(told);
@@ -72,6 +79,9 @@ async function follow(): Promise<void> {
 
 /** Where Chat is: the first page of an agent; a hub begins with its inbox. */
 export const chatPlace = (): string => (me.value?.mode === "hub" ? "chat" : "");
+
+/** Where an agent answers JSON-RPC: the one of this server, or at a hub the one of a name. */
+export const rpcOf = (agent: string): string => (agent ? `/agents/${encodeURIComponent(agent)}/` : me.value!.rpc);
 
 export const path = signal(location.pathname.replace(/^\/console\/?/, ""));
 export const query = signal(new URLSearchParams(location.search));
@@ -92,6 +102,41 @@ export function go(to: string, values: Record<string, string> = {}, replace = fa
   history[replace ? "replaceState" : "pushState"](null, "", href(to, values));
   read();
 }
+
+// What the tab is called
+
+const pageTitle = signal("");
+
+/** Name the tab after what a page shows, while it is shown. */
+export function useTitle(words: string): void {
+  useEffect(() => {
+    pageTitle.value = words;
+    return () => {
+      pageTitle.value = "";
+    };
+  }, [words]);
+}
+
+/** The title of the tab: what is shown, and whose console it is. */
+export function titleOf(place: string): string {
+  return [pageTitle.value || place, me.value?.card.name ?? "", "Accord"]
+    .filter(Boolean)
+    .map((part) => visible(part).slice(0, 60))
+    .join(" · ");
+}
+
+// What failed beside the pages
+
+export const notice = signal("");
+
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  const text = event.reason instanceof Error ? event.reason.message : String(event.reason);
+  notice.value = text;
+  setTimeout(() => {
+    if (notice.value === text) notice.value = "";
+  }, NOTICE_MS);
+});
 
 // Theme and keys
 

@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import UNSET
+
 from accord import Agent, Artifact, Context, File, Message, Part
 
 
@@ -38,6 +40,13 @@ async def approve(text: str, ctx: Context) -> str:
 
 
 @agent.skill
+async def late(text: str, ctx: Context) -> str:
+    """Ask for a yes or a no, a second later."""
+    await asyncio.sleep(1)
+    return "paid" if await ctx.ask(f"Pay {text}?", bool) else "not paid"
+
+
+@agent.skill
 async def book(text: str, ctx: Context) -> str:
     """Ask for a whole form."""
     wishes = await ctx.ask("What would you like?", Wishes)
@@ -64,6 +73,21 @@ async def show(message: Message) -> Artifact:
     kind = (message.metadata or {}).get("as", "")
     parts = [Part(text=part.text, media_type=kind) for part in message.parts]
     return Artifact(artifact_id="shown", name=message.text[:40], parts=parts)
+
+
+@agent.skill
+async def count(message: Message) -> str:
+    """Say which parts a message has."""
+    kinds = ("text", "raw", "url", "data")
+    return " ".join(k for part in message.parts for k in kinds if getattr(part, k) is not UNSET)
+
+
+@agent.skill
+async def lines(text: str, ctx: Context):
+    """Write many lines, one after the other."""
+    for line in range(int(text)):
+        await ctx.write(f"line {line}\n\n")
+        await asyncio.sleep(0.02)
 
 
 @agent.skill(durable=True)

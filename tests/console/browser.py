@@ -110,9 +110,15 @@ async def page_of(
     theme: str = "light",
     width: int = 1280,
     may_lose: bool = False,
+    may_say: str = "",
     first: str = "#composer",
 ) -> AsyncIterator[Page]:
-    """A page that opened the link. Errors, policy reports and requests elsewhere fail the test."""
+    """A page that opened the link. Errors, policy reports and requests elsewhere fail the test.
+
+    Args:
+        may_lose: The test cuts connections.
+        may_say: A warning of the browser that the test brings about.
+    """
     context = await browser.new_context(viewport={"width": width, "height": 800})
     context.set_default_timeout(PATIENCE_MS)
     await context.add_init_script(
@@ -126,7 +132,8 @@ async def page_of(
 
     def on_console(message) -> None:
         is_lost = "ERR_CONNECTION" in message.text or "ERR_INCOMPLETE" in message.text
-        if message.type in ("error", "warning") and not (may_lose and is_lost):
+        is_expected = (may_lose and is_lost) or (may_say and may_say in message.text)
+        if message.type in ("error", "warning") and not is_expected:
             wrong.append(f"console: {message.text}")
 
     def on_request(request) -> None:

@@ -95,7 +95,7 @@ async def test_a_stream_goes_on_after_the_server_was_killed(tmp_path):
         await server.start()
         await ended(page)
         await page.wait_for_selector(".bar", state="detached")
-        text = await page.inner_text("section.card .part")
+        text = await page.inner_text("section.card .markdown")
         assert text.split() == [f"w{n}" for n in range(60)]
 
 
@@ -317,7 +317,7 @@ async def test_hostile_text_runs_nothing_and_loads_nothing():
         await page.click("nav a[href='/console/tasks']")
         await page.wait_for_selector("tbody tr")
         await page.wait_for_timeout(200)  # what would run, would run now
-        assert await page.title() == "Accord console"
+        assert "HIT" not in await page.title()
         await page.click("nav a[href='/console/settings']")
         await page.wait_for_selector("#language")
 

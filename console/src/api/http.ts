@@ -167,6 +167,10 @@ export async function openStream(
 export const cancel = (rpc: string, id: string) => call<Task>(rpc, "CancelTask", { id });
 export const getTask = (rpc: string, id: string) => call<Task>(rpc, "GetTask", { id });
 
+/** All tasks of a conversation, as far as one page has them. */
+export const tasksOf = async (rpc: string, contextId: string): Promise<Task[]> =>
+  (await call<{ tasks?: Task[] }>(rpc, "ListTasks", { contextId, pageSize: 100, includeArtifacts: true })).tasks ?? [];
+
 export function userMessage(parts: Message["parts"], more: Partial<Message>): Message {
   return { messageId: crypto.randomUUID(), role: "ROLE_USER", parts, ...more };
 }

@@ -1,8 +1,9 @@
 /** A value asked for by a schema: as a form, or as JSON, whichever the user likes. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Json, Schema } from "../api/types";
 import { t } from "../i18n";
+import { draftOf as keptDraft, keepDraft } from "../ui/drafts";
 import { FieldView } from "./form";
 import { type Draft, type Problem, draftOf, emptyDraft, fieldOf, jsonOf } from "./schema";
 
@@ -11,19 +12,29 @@ export interface Typed {
   problems: Problem[];
 }
 
+interface Kept {
+  draft: Draft;
+  json: string;
+  isJson: boolean;
+}
+
 export function SchemaForm(props: {
   schema: Schema;
   onSend: (json: string) => void;
   label: string;
   isBusy?: boolean;
   onDraft?: (json: string) => void;
+  draftKey?: string; // what was typed is kept under it
 }) {
   const field = fieldOf(props.schema);
-  const [draft, setDraft] = useState<Draft>(() => emptyDraft(field));
-  const [json, setJson] = useState("");
-  const [isJson, setIsJson] = useState(field.kind === "json");
+  const kept = props.draftKey ? (JSON.parse(keptDraft(props.draftKey) || "{}") as Partial<Kept>) : {};
+  const [draft, setDraft] = useState<Draft>(() => kept.draft ?? emptyDraft(field));
+  const [json, setJson] = useState(kept.json ?? "");
+  const [isJson, setIsJson] = useState(kept.isJson ?? field.kind === "json");
   const [problems, setProblems] = useState<Problem[]>([]);
   const [why, setWhy] = useState("");
+
+  const first = useRef(JSON.stringify({ draft, json, isJson }));
 
   const typed = (): Typed => {
     const found: Problem[] = [];
@@ -39,6 +50,8 @@ export function SchemaForm(props: {
   useEffect(() => {
     const { json: now, problems: wrong } = typed();
     if (!wrong.length && now !== undefined) props.onDraft?.(now);
+    const text = JSON.stringify({ draft, json, isJson });
+    if (props.draftKey && text !== first.current) keepDraft(props.draftKey, text);
   }, [draft, json, isJson]);
 
   const toggle = () => {

@@ -1,17 +1,20 @@
 /** Chat: talk to the agent, answer its questions, see what it makes. */
 
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as hub from "../api/hub";
-import type { Json, Part, Schema, Task } from "../api/types";
+import type { Part } from "../api/types";
 import { word } from "../fold";
-import { SchemaForm } from "../forms/question";
+import { Asked } from "../forms/asked";
 import { bytes, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { chatPlace, choose, go, me, query } from "../state";
+import { chatPlace, choose, go, me, onChange, query, rpcOf, useTitle } from "../state";
+import { draftOf, keepDraft } from "../ui/drafts";
 import { Link, State, Trouble } from "../ui/elements";
-import { Conversation, type Turn } from "./conversation";
+import { visible } from "../ui/text";
+import { compose, composedOf, EMPTY } from "./composed";
+import { Conversation, isRunning, isWaiting, saidIn, type Turn } from "./conversation";
 
-const SCHEMA = "application/schema+json";
 const kept = new Map<string, Conversation>();
 
 /** Whom we talk to: the agent, or at a hub the one the address names. */
@@ -36,7 +39,7 @@ export default function Chat() {
   const own: Partner = { agent: isServed ? named : "", rpc: info.rpc, ...info.card };
   const [other, setOther] = useState<Partner | null>(null);
   const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
+  const load = () => {
     setOther(null);
     setError(null);
     if (!named) return;
@@ -49,57 +52,89 @@ export default function Chat() {
       .then((entry) =>
         setOther({
           agent: named,
-          rpc: `/agents/${encodeURIComponent(named)}/`,
+          rpc: rpcOf(named),
           name: entry.name,
           description: entry.description,
           skills: entry.skills ?? [],
         }),
       )
       .catch(setError);
-  }, [named]);
-  if (error !== null) return <Trouble error={error} />;
+  };
+  useEffect(load, [named]);
+  if (error !== null) return <Trouble error={error} onRetry={load} />;
   const isOwn = !named || (isServed && named === info.card.name);
   const partner = isOwn ? own : other;
   return partner ? <Talk key={partner.rpc} partner={partner} /> : <p>{t("common.loading")}</p>;
 }
 
+type Send = (parts: Part[], skill: string) => void;
+
 function Talk({ partner }: { partner: Partner }) {
+  const isResumed = useRef(!kept.has(partner.rpc)); // the page was loaded: what was talked about before has to be read
   const [talk, setTalk] = useState(() => kept.get(partner.rpc) ?? begin(partner.rpc));
   const [error, setError] = useState<unknown>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const follow = useFollow(list);
   const asked = query.value.get("task") ?? "";
+  const context = query.value.get("context") ?? "";
+  useTitle(partner.agent);
   const turns = talk.turns.value;
-  const last = turns[turns.length - 1];
+  const last = talk.last;
   const taskId = last?.task?.id ?? "";
 
+  const lastKey = `talk.${partner.rpc}`;
+
+  const load = (where: { task?: string; context?: string }) => {
+    const fresh = begin(partner.rpc);
+    setTalk(fresh);
+    setError(null);
+    void fresh.load(where).catch(setError);
+  };
   useEffect(() => {
-    if (asked && asked !== taskId) {
-      const fresh = begin(partner.rpc);
-      setTalk(fresh);
-      void fresh.load(asked).catch(setError);
-    }
-  }, [asked]);
+    const isHere = asked ? turns.some((turn) => turn.task?.id === asked) : context === talk.contextId;
+    const last = isResumed.current ? draftOf(lastKey) : "";
+    isResumed.current = false;
+    if (query.value.has("new")) renew();
+    else if ((asked || context) && !isHere) load({ task: asked, context });
+    else if (!asked && !context && last) load(JSON.parse(last) as { task?: string; context?: string });
+  }, [asked, context]);
 
   useEffect(() => {
-    if (taskId && taskId !== asked) go(chatPlace(), { agent: partner.agent, task: taskId }, true);
-  }, [taskId]);
+    const where: Record<string, string> = taskId ? { task: taskId } : { context: talk.contextId };
+    const isThere = taskId ? taskId === asked : talk.contextId === context;
+    if (!turns.length) return;
+    keepDraft(lastKey, JSON.stringify(where));
+    if (!isThere) go(chatPlace(), { agent: partner.agent, ...where }, true);
+  }, [taskId, talk.contextId]);
+
+  // Somebody else may answer a question that waits here.
+  useEffect(
+    () =>
+      onChange((news) => {
+        for (const task of news.tasks ?? []) void talk.refresh(task.id).catch(() => undefined);
+      }),
+    [talk],
+  );
 
   const renew = () => {
     talk.leave();
     setTalk(begin(partner.rpc));
     setError(null);
-    go(chatPlace(), { agent: partner.agent });
+    keepDraft(lastKey, "");
+    go(chatPlace(), { agent: partner.agent }, true);
   };
 
-  const send = (parts: Part[], skill: string, json?: string) => {
+  const send: Send = (parts, skill) => {
     setError(null);
-    void talk.send(parts, skill, json).catch(setError);
+    follow.start();
+    void talk.send(parts, skill, undefined, isWaiting(last) ? last : undefined).catch(setError);
   };
 
   return (
     <div class="chat">
-      <div>
+      <div ref={list}>
         <div class="row">
-          <h1 class="grow">{partner.name}</h1>
+          <h1 class="grow">{visible(partner.name)}</h1>
           {taskId && (
             <Link to={`tasks/${encodeURIComponent(taskId)}`} query={taskQuery(partner)} class="button">
               {t("chat.timeline")}
@@ -111,15 +146,54 @@ function Talk({ partner }: { partner: Partner }) {
         </div>
         <p class="soft">{partner.description}</p>
         {!turns.length && <Examples skills={partner.skills} onSend={(text, skill) => send([{ text }], skill)} />}
-        {turns.map((turn, i) => (
-          <TurnView key={i} name={partner.name} turn={turn} isLast={i === turns.length - 1} before={turns[i - 1]?.task ?? null} send={send} />
+        {turns.map((turn) => (
+          <TurnView key={turn.key} partner={partner} turn={turn} talk={talk} isLast={turn === last} />
         ))}
-        {error !== null && <Trouble error={error} />}
+        {error !== null && <Trouble error={error} onRetry={asked || context ? () => load({ task: asked, context }) : undefined} />}
       </div>
-      <Composer talk={talk} partner={partner} send={send} />
+      {!follow.isNear && (
+        <button type="button" class="newest" onClick={follow.start}>
+          {t("chat.newest")}
+        </button>
+      )}
+      <Composer partner={partner} send={send} isAnswer={isWaiting(last)} />
       <Announcer turn={last} />
     </div>
   );
+}
+
+const NEAR = 120; // pixels from the end that still count as there
+
+/** Keep the end of what grows in sight, until somebody scrolls away from it. */
+function useFollow(list: RefObject<HTMLElement | null>): { isNear: boolean; start: () => void } {
+  const [isNear, setNear] = useState(true);
+  const near = useRef(true);
+  const set = (now: boolean) => {
+    near.current = now;
+    setNear(now);
+  };
+  const end = () => scrollTo(0, document.documentElement.scrollHeight);
+  useEffect(() => {
+    let top = scrollY;
+    const onScroll = () => {
+      const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
+      if (isEnd) set(true);
+      else if (scrollY < top) set(false); // it was scrolled, it has not grown
+      top = scrollY;
+    };
+    const grown = new ResizeObserver(() => near.current && end());
+    grown.observe(list.current!);
+    addEventListener("scroll", onScroll, { passive: true });
+    return () => {
+      grown.disconnect();
+      removeEventListener("scroll", onScroll);
+    };
+  }, []);
+  const start = () => {
+    set(true);
+    end();
+  };
+  return { isNear, start };
 }
 
 /** Tasks are found by who called whom: here the page itself. */
@@ -139,7 +213,7 @@ function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text
       <div class="row">
         {examples.slice(0, 6).map((example) => (
           <button type="button" key={example.skill + example.text} onClick={() => onSend(example.text, example.skill)}>
-            {example.text}
+            {visible(example.text)}
           </button>
         ))}
       </div>
@@ -147,136 +221,101 @@ function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text
   );
 }
 
-/** Of a task that went on after a question, only what is new is shown again. */
-function newArtifacts(task: Task, before: Task | null) {
-  if (!before || before.id !== task.id) return task.artifacts ?? [];
-  const known = new Map((before.artifacts ?? []).map((one) => [one.artifactId, JSON.stringify(one)]));
-  return (task.artifacts ?? []).filter((one) => known.get(one.artifactId) !== JSON.stringify(one));
-}
-
-function TurnView(props: {
-  name: string;
-  turn: Turn;
-  isLast: boolean;
-  before: Task | null;
-  send: (parts: Part[], skill: string, json?: string) => void;
-}) {
-  const { turn, isLast, before } = props;
+function TurnView(props: { partner: Partner; turn: Turn; talk: Conversation; isLast: boolean }) {
+  const { partner, turn, talk } = props;
+  const name = visible(partner.name);
   const task = turn.task;
-  const at = task && { id: task.id, tenant: "", caller: "" };
+  const at = task ? { id: task.id, tenant: "", caller: "", ...taskQuery(partner) } : undefined;
   const state = task ? word(task.status.state) : "";
-  const isQuestion = state === "input-required" || state === "auth-required";
+  const isAsking = isWaiting(turn) && !turn.isSending;
+  const artifacts = new Map((task?.artifacts ?? []).map((one) => [one.artifactId, one]));
   return (
-    <article>
-      <div class="bubble you">
-        <strong>{t("chat.you")}</strong>
-        {turn.message.parts.map((part, i) => (
-          <PartView key={i} part={part} />
-        ))}
-      </div>
-      {task && newArtifacts(task, before).map((artifact) => <ArtifactView key={artifact.artifactId} artifact={artifact} at={at ?? undefined} />)}
-      {turn.reply && (
-        <div class="bubble">
-          {turn.reply.parts.map((part, i) => (
-            <PartView key={i} part={part} />
-          ))}
-        </div>
+    <article data-turn={turn.key}>
+      {saidIn(turn).map(({ message, artifact }) =>
+        message ? (
+          <Bubble key={message.messageId} name={name} parts={message.parts} isUsers={message.role === "ROLE_USER"} />
+        ) : (
+          <ArtifactView key={`artifact ${artifact}`} artifact={artifacts.get(artifact!)!} at={at} />
+        ),
       )}
-      {task && !(isQuestion && isLast) && (
+      {turn.reply && <Bubble name={name} parts={turn.reply.parts} isUsers={false} />}
+      {task && !isAsking && (
         <p class="row">
-          <State word={state} />
-          {task.status.message && (
+          <State word={turn.isSending && isWaiting(turn) ? "working" : state} />
+          {task.status.message && !isWaiting(turn) && (
             <span class="soft">{task.status.message.parts.map((part) => part.text ?? "").join(" ")}</span>
+          )}
+          {isRunning(turn) && (
+            <button type="button" class="quiet" data-stops={task.id} onClick={() => void talk.cancel(turn).catch(() => undefined)}>
+              {t("chat.stop")}
+            </button>
           )}
         </p>
       )}
-      {task && isQuestion && isLast && <Question name={props.name} task={task} send={props.send} />}
+      {task && isAsking && (
+        <section class="question" aria-label={t("chat.asks", { name })}>
+          <p class="row">
+            <State word={state} />
+            <span>{t("chat.asks", { name })}</span>
+          </p>
+          <Asked
+            task={task}
+            takesFocus={props.isLast}
+            onAnswer={(parts, json) => talk.send(parts, "", json, turn)}
+            onCancel={() => talk.cancel(turn)}
+          />
+        </section>
+      )}
       {turn.lostAt && (
         <p class="lost" role="status">
           {t("chat.lost", { event: turn.lostAt })}
         </p>
       )}
-      {turn.error && <Trouble error={turn.error} />}
+      {turn.error && <Trouble error={turn.error} onRetry={() => void talk.retry(turn)} />}
     </article>
   );
 }
 
-function Question({ name, task, send }: { name: string; task: Task; send: (parts: Part[], skill: string, json?: string) => void }) {
-  const [isWords, setWords] = useState(false);
-  const parts = task.status.message?.parts ?? [];
-  const schema = parts.find((part) => part.mediaType === SCHEMA)?.data as Schema | undefined;
-  const shown = parts.filter((part) => part.mediaType !== SCHEMA);
-  const isAuth = word(task.status.state) === "auth-required";
+function Bubble({ name, parts, isUsers }: { name: string; parts: Part[]; isUsers: boolean }) {
   return (
-    <section class="question" aria-label={t("chat.asks", { name })}>
-      <p class="row">
-        <State word={word(task.status.state)} />
-        <span>{t("chat.asks", { name })}</span>
-      </p>
-      {shown.map((part, i) => (
-        <PartView key={i} part={part} />
-      ))}
-      {isAuth && (
-        <button type="button" class="primary" onClick={() => send([{ text: t("chat.done") }], "")}>
-          {t("chat.done")}
-        </button>
-      )}
-      {schema && !isWords && schema["type"] === "boolean" && (
-        <div class="row">
-          <button type="button" onClick={() => send([], "", "true")}>
-            {t("chat.approve")}
-          </button>
-          <button type="button" onClick={() => send([], "", "false")}>
-            {t("chat.deny")}
-          </button>
-        </div>
-      )}
-      {schema && !isWords && schema["type"] !== "boolean" && (
-        <SchemaForm
-          key={JSON.stringify(schema)}
-          schema={schema}
-          label={t("chat.answer")}
-          onSend={(json) => send([], "", json)}
-        />
-      )}
-      {schema && (
-        <button type="button" onClick={() => setWords(!isWords)}>
-          {isWords ? t("chat.form") : t("chat.words")}
-        </button>
-      )}
-    </section>
+    <div class={isUsers ? "bubble you" : "bubble"}>
+      <strong>{isUsers ? t("chat.you") : name}</strong>
+      {parts
+        .filter((part) => part.mediaType !== "application/schema+json")
+        .map((part, i) => (
+          <PartView key={i} part={part} isUsers={isUsers} />
+        ))}
+    </div>
   );
 }
 
-function Composer(props: {
-  talk: Conversation;
-  partner: Partner;
-  send: (parts: Part[], skill: string) => void;
-}) {
-  const { talk, partner, send } = props;
+function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; isAnswer: boolean }) {
   const info = me.value!;
-  const [text, setText] = useState("");
-  const [skill, setSkill] = useState("");
-  const [files, setFiles] = useState<File[]>([]);
+  const [composed, setComposed] = useState(() => composedOf(partner.name));
   const [trouble, setTrouble] = useState("");
   const picker = useRef<HTMLInputElement>(null);
+  const { text, skill, attached } = composed;
+  const change = (more: Partial<typeof composed>) =>
+    setComposed((now) => {
+      const next = { ...now, ...more };
+      compose(partner.name, next);
+      return next;
+    });
 
-  const add = (chosen: Iterable<File>) => {
-    const good: File[] = [];
+  const add = async (chosen: Iterable<File>) => {
+    const good: Part[] = [];
     for (const file of chosen) {
       if (file.size * 1.4 > info.limits.body) {
-        setTrouble(t("chat.toolarge", { name: file.name, limit: bytes(info.limits.body / 1.4) }));
-      } else good.push(file);
+        setTrouble(t("chat.toolarge", { name: visible(file.name), limit: bytes(info.limits.body / 1.4) }));
+      } else good.push(await partOf(file));
     }
-    setFiles([...files, ...good]);
+    if (good.length) change({ attached: [...composedOf(partner.name).attached, ...good] });
   };
 
-  const submit = async () => {
-    if (!text.trim() && !files.length) return;
-    const attached = await Promise.all(files.map(partOf));
+  const submit = () => {
+    if (!text.trim() && !attached.length) return;
     send([...(text.trim() ? [{ text }] : []), ...attached], skill);
-    setText("");
-    setFiles([]);
+    change({ ...EMPTY, skill });
     setTrouble("");
   };
 
@@ -285,28 +324,28 @@ function Composer(props: {
       class="composer"
       onSubmit={(event) => {
         event.preventDefault();
-        void submit();
+        submit();
       }}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
         event.preventDefault();
-        add(event.dataTransfer?.files ?? []);
+        void add(event.dataTransfer?.files ?? []);
       }}
-      onPaste={(event) => add(event.clipboardData?.files ?? [])}
+      onPaste={(event) => void add(event.clipboardData?.files ?? [])}
     >
       <label class="hidden" for="composer">
-        {t("chat.placeholder", { name: partner.name })}
+        {isAnswer ? t("chat.answer.to", { name: partner.name }) : t("chat.placeholder", { name: partner.name })}
       </label>
       <textarea
         id="composer"
         rows={2}
         value={text}
-        placeholder={t("chat.placeholder", { name: partner.name })}
-        onInput={(event) => setText(event.currentTarget.value)}
+        placeholder={isAnswer ? t("chat.answer.to", { name: partner.name }) : t("chat.placeholder", { name: partner.name })}
+        onInput={(event) => change({ text: event.currentTarget.value })}
         onKeyDown={(event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
-            void submit();
+            submit();
           }
         }}
       />
@@ -318,7 +357,10 @@ function Composer(props: {
           class="hidden"
           tabIndex={-1}
           aria-label={t("chat.attach")}
-          onChange={(event) => add(event.currentTarget.files ?? [])}
+          onChange={(event) => {
+            void add([...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = ""; // the same file may be chosen again
+          }}
         />
         <button type="button" onClick={() => picker.current?.click()}>
           {t("chat.attach")}
@@ -326,29 +368,24 @@ function Composer(props: {
         {partner.skills.length > 1 && (
           <label>
             {t("chat.skill")}{" "}
-            <select value={skill} onChange={(event) => setSkill(event.currentTarget.value)}>
+            <select value={skill} onChange={(event) => change({ skill: event.currentTarget.value })}>
               <option value="">{t("chat.skill.any")}</option>
               {partner.skills.map((one) => (
                 <option key={one.id} value={one.id}>
-                  {one.name}
+                  {visible(one.name)}
                 </option>
               ))}
             </select>
           </label>
         )}
-        {files.map((file, i) => (
-          <button type="button" key={i} onClick={() => setFiles(files.filter((_, at) => at !== i))}>
-            {t("chat.remove", { name: file.name })}
+        {attached.map((part, i) => (
+          <button type="button" key={i} data-attached onClick={() => change({ attached: attached.filter((_, at) => at !== i) })}>
+            {t("chat.remove", { name: nameOf(part) })}
           </button>
         ))}
         <span class="grow" />
-        {talk.isBusy.value && talk.running && (
-          <button type="button" onClick={() => void talk.stop()}>
-            {t("chat.stop")}
-          </button>
-        )}
         <button type="submit" class="primary">
-          {t("chat.send")}
+          {isAnswer ? t("chat.answer") : t("chat.send")}
         </button>
       </div>
       {trouble && (
@@ -358,6 +395,11 @@ function Composer(props: {
       )}
     </form>
   );
+}
+
+function nameOf(part: Part): string {
+  if (part.data !== undefined) return JSON.stringify(part.data).slice(0, 40);
+  return visible(part.filename || part.url || part.text?.slice(0, 40) || part.mediaType || "");
 }
 
 async function partOf(file: File): Promise<Part> {
@@ -386,5 +428,3 @@ function Announcer({ turn }: { turn: Turn | undefined }) {
     </div>
   );
 }
-
-export type { Json };

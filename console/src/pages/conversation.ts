@@ -1,136 +1,227 @@
-/** A conversation with the agent: sends, streams, resumes after a cut, and survives a reload. */
+/** A conversation with an agent: its turns, each with its task. Turns are sent, streamed, resumed after a cut and read
+ *  again after a reload, and several may go on at once. */
 
 import { signal } from "@preact/signals";
 import * as http from "../api/http";
 import type { Message, Part, StreamEvent, Task } from "../api/types";
-import { apply, isFinal } from "../fold";
+import { addMessage, apply, isFinal } from "../fold";
 import { SHOWN } from "../render/parts";
+import { draftOf, keepDraft } from "../ui/drafts";
 
+/** What began with one message: a task with its questions and answers, or a reply without a task. */
 export interface Turn {
-  message: Message;
+  key: string; // the id of its first message
+  at: number;
+  sent: Message | null; // what began it, until its task says so
+  isSending: boolean; // a message or the stream of a task is under way
   task: Task | null;
   reply: Message | null;
   error: string;
   lostAt: string; // after which event the connection broke off and was taken up again
+  places: { [artifact: string]: number }; // how much had been said when it last changed
 }
+
+interface Sending {
+  method: "SendStreamingMessage" | "SubscribeToTask";
+  params: unknown;
+  json?: string;
+}
+
+const PAUSE_MS = 700;
+const REPLIES = 50; // that are kept over a reload: no task has them
+
+export const isWaiting = (turn: Turn | undefined): boolean =>
+  /INPUT_REQUIRED|AUTH_REQUIRED/.test(turn?.task?.status.state ?? "");
+export const isRunning = (turn: Turn | undefined): boolean =>
+  !!turn?.task && !isFinal(turn.task.status.state) && !isWaiting(turn);
 
 export class Conversation {
   readonly turns = signal<Turn[]>([]);
-  readonly isBusy = signal(false);
   contextId = "";
-  private abort: AbortController | null = null;
+  private streams = new Map<string, AbortController>(); // by turn
+  private failing = new Map<string, Sending>(); // what was last sent, by turn
 
-  constructor(private rpc: string) {}
+  constructor(readonly rpc: string) {}
 
-  get open(): Task | null {
-    const last = this.turns.value[this.turns.value.length - 1]?.task;
-    const isOpen = last && /INPUT_REQUIRED|AUTH_REQUIRED/.test(last.status.state);
-    return isOpen ? last : null;
+  get last(): Turn | undefined {
+    return this.turns.value[this.turns.value.length - 1];
   }
 
-  get running(): Task | null {
-    const last = this.turns.value[this.turns.value.length - 1]?.task;
-    return last && !isFinal(last.status.state) && !this.open ? last : null;
+  /** Read the conversation of a task, or one by its id, and follow what goes on. */
+  async load({ task: id, context }: { task?: string; context?: string }): Promise<void> {
+    const named = id ? await http.getTask(this.rpc, id) : null;
+    this.contextId = named?.contextId || context || "";
+    const others = this.contextId ? await http.tasksOf(this.rpc, this.contextId).catch(() => []) : [];
+    const tasks = [...others.filter((one) => one.id !== id), ...(named ? [named] : [])];
+    const turns = [...tasks.map(turnOf), ...this.keptReplies()].sort((a, b) => a.at - b.at);
+    this.turns.value = turns;
+    for (const turn of turns) if (isRunning(turn)) void this.follow(turn);
   }
 
-  /** Show a task that exists, and follow it if it goes on. */
-  async load(id: string): Promise<void> {
-    const task = await http.getTask(this.rpc, id);
-    this.contextId = task.contextId;
-    const message = task.history?.[0] ?? http.userMessage([], {});
-    this.turns.value = [{ message, task, reply: null, error: "", lostAt: "" }];
-    if (this.running) await this.follow(id, "");
-  }
-
-  async send(parts: Part[], skill: string, json?: string): Promise<void> {
-    const open = this.open;
+  /** Send a message: the answer of the turn that waits, or the beginning of a new one. */
+  async send(parts: Part[], skill: string, json?: string, to?: Turn): Promise<void> {
     const given: Part[] = json === undefined ? parts : [{ data: http.RAW, mediaType: "application/json" }];
     const message = http.userMessage(given, {
-      ...(open ? { taskId: open.id } : {}),
+      ...(to?.task ? { taskId: to.task.id } : {}),
       ...(this.contextId ? { contextId: this.contextId } : {}),
-      ...(skill && !open ? { metadata: { skill } } : {}),
+      ...(skill && !to ? { metadata: { skill } } : {}),
     });
     const shown: Message =
       json === undefined ? message : { ...message, parts: [{ data: JSON.parse(json), mediaType: "application/json" }] };
-    const turn: Turn = { message: shown, task: open, reply: null, error: "", lostAt: "" };
-    this.turns.value = [...this.turns.value, turn];
+    const key = to?.key ?? message.messageId;
+    if (to) this.change(key, (turn) => ({ ...turn, task: turn.task && addMessage(turn.task, shown), error: "" }));
+    else this.turns.value = [...this.turns.value, { ...EMPTY, key, at: Date.now(), sent: shown }];
     const params = { message, configuration: { acceptedOutputModes: SHOWN } };
-    await this.run("SendStreamingMessage", params, "", json);
+    const sending: Sending = { method: "SendStreamingMessage", params, json };
+    this.failing.set(key, sending);
+    await this.run(key, sending);
   }
 
-  private async follow(id: string, after: string): Promise<void> {
-    await this.run("SubscribeToTask", { id }, after);
+  /** Send what failed once more. It has the same id, so that it is not done twice. */
+  async retry(turn: Turn): Promise<void> {
+    const sending = this.failing.get(turn.key);
+    this.change(turn.key, (now) => ({ ...now, error: "" }));
+    if (sending) await this.run(turn.key, sending);
   }
 
-  private async run(
-    method: "SendStreamingMessage" | "SubscribeToTask",
-    params: unknown,
-    after: string,
-    json?: string,
-  ): Promise<void> {
-    this.isBusy.value = true;
-    this.abort = new AbortController();
-    const signal_ = this.abort.signal;
-    let cursor = after;
-    let what = method;
-    let asked = params;
+  /** A task changed that nobody here listens to: somebody else answered it. */
+  async refresh(id: string): Promise<void> {
+    const turn = this.turns.value.find((one) => one.task?.id === id);
+    if (!turn || this.streams.has(turn.key)) return;
+    this.take(turn.key, { task: await http.getTask(this.rpc, id) });
+    const now = this.turn(turn.key);
+    if (now && isRunning(now)) await this.follow(now);
+  }
+
+  async cancel(turn: Turn): Promise<void> {
+    if (!turn.task) return;
+    const task = await http.cancel(this.rpc, turn.task.id);
+    if (!this.streams.has(turn.key)) this.take(turn.key, { task });
+  }
+
+  /** Stop listening; tasks go on. */
+  leave(): void {
+    for (const stream of this.streams.values()) stream.abort();
+  }
+
+  private follow(turn: Turn): Promise<void> {
+    return this.run(turn.key, { method: "SubscribeToTask", params: { id: turn.task!.id } });
+  }
+
+  private async run(key: string, first: Sending): Promise<void> {
+    const stop = new AbortController();
+    this.streams.get(key)?.abort();
+    this.streams.set(key, stop);
+    this.change(key, (turn) => ({ ...turn, isSending: true }));
+    let cursor = "";
+    let asked = first;
     try {
       for (;;) {
+        let isAnswered = false;
         try {
           const take = (event: StreamEvent, id: string) => {
             if (id) cursor = id;
-            this.take(event);
+            isAnswered = true;
+            this.take(key, event);
           };
-          await http.openStream(this.rpc, what, asked, cursor, signal_, take, json);
-          if (!this.running) return;
+          await http.openStream(this.rpc, asked.method, asked.params, cursor, stop.signal, take, asked.json);
+          if (isAnswered && !isRunning(this.turn(key))) return;
         } catch (error) {
-          if (signal_.aborted) return;
-          if (error instanceof http.Failure) {
-            // The task ended while nobody listened: how it ended is what there is to show.
-            if (what === "SubscribeToTask" && /UNSUPPORTED_OPERATION/.test(error.reason)) {
-              const last = this.turns.value[this.turns.value.length - 1]?.task;
-              if (last) return this.take({ task: await http.getTask(this.rpc, last.id) });
-            }
-            return this.change((turn) => ({ ...turn, error: error.message }));
-          }
+          if (stop.signal.aborted) return;
+          if (error instanceof http.Failure) return await this.failed(key, asked, error);
         }
-        const task = this.turns.value[this.turns.value.length - 1]?.task;
-        if (task) {
-          what = "SubscribeToTask";
-          asked = { id: task.id };
-          json = undefined;
+        const task = this.turn(key)?.task;
+        // A stream that brought something goes on after it; else the same message is sent again.
+        if (task && (isAnswered || asked.method === "SubscribeToTask")) {
+          asked = { method: "SubscribeToTask", params: { id: task.id } };
         }
-        this.change((turn) => ({ ...turn, lostAt: cursor || "0" }));
-        await new Promise((done) => setTimeout(done, 700));
+        this.change(key, (turn) => ({ ...turn, lostAt: cursor || "0" }));
+        await new Promise((done) => setTimeout(done, PAUSE_MS));
+        if (stop.signal.aborted) return;
       }
     } finally {
-      this.isBusy.value = false;
+      if (this.streams.get(key) === stop) {
+        this.streams.delete(key);
+        this.change(key, (turn) => ({ ...turn, isSending: false }));
+      }
     }
   }
 
-  private take(event: StreamEvent): void {
-    if (event.message) {
-      const reply = event.message;
-      this.contextId = reply.contextId ?? this.contextId;
-      return this.change((turn) => ({ ...turn, reply, lostAt: "" }));
+  private async failed(key: string, asked: Sending, error: http.Failure): Promise<void> {
+    const task = this.turn(key)?.task;
+    // The task ended while nobody listened: how it ended is what there is to show.
+    if (task && asked.method === "SubscribeToTask" && /UNSUPPORTED_OPERATION/.test(error.reason)) {
+      return this.take(key, { task: await http.getTask(this.rpc, task.id) });
     }
-    this.change((turn) => ({ ...turn, task: apply(turn.task, event), lostAt: "" }));
-    const task = this.turns.value[this.turns.value.length - 1]?.task;
-    if (task) this.contextId = task.contextId;
+    this.change(key, (turn) => ({ ...turn, error: error.message, lostAt: "" }));
   }
 
-  private change(change: (turn: Turn) => Turn): void {
-    const turns = this.turns.value;
-    const last = turns[turns.length - 1];
-    if (last) this.turns.value = [...turns.slice(0, -1), change(last)];
+  private take(key: string, event: StreamEvent): void {
+    const reply = event.message;
+    this.contextId = reply?.contextId ?? event.task?.contextId ?? this.contextId;
+    if (reply) {
+      this.change(key, (turn) => ({ ...turn, reply, lostAt: "" }));
+      return this.keepReplies();
+    }
+    this.change(key, (turn) => {
+      const task = apply(turn.task, event);
+      const artifact = event.artifactUpdate?.artifact.artifactId;
+      const places = artifact ? { ...turn.places, [artifact]: task?.history?.length ?? 0 } : turn.places;
+      return { ...turn, task, places, lostAt: "" };
+    });
   }
 
-  async stop(): Promise<void> {
-    const task = this.running ?? this.open;
-    if (task) await http.cancel(this.rpc, task.id);
+  private turn(key: string): Turn | undefined {
+    return this.turns.value.find((turn) => turn.key === key);
   }
 
-  leave(): void {
-    this.abort?.abort();
+  private change(key: string, change: (turn: Turn) => Turn): void {
+    this.turns.value = this.turns.value.map((turn) => (turn.key === key ? change(turn) : turn));
   }
+
+  private get repliesKey(): string {
+    return `replies.${this.rpc}.${this.contextId}`;
+  }
+
+  private keptReplies(): Turn[] {
+    return this.contextId ? (JSON.parse(draftOf(this.repliesKey) || "[]") as Turn[]) : [];
+  }
+
+  private keepReplies(): void {
+    const replies = this.turns.value.filter((turn) => turn.reply && !turn.task);
+    if (this.contextId) keepDraft(this.repliesKey, JSON.stringify(replies.slice(-REPLIES)));
+  }
+}
+
+const EMPTY = { sent: null, isSending: false, task: null, reply: null, error: "", lostAt: "", places: {} };
+
+function turnOf(task: Task): Turn {
+  const first = task.history?.[0];
+  return { ...EMPTY, key: first?.messageId ?? task.id, at: begunAt(task), task };
+}
+
+/** When a task began: its id says so (a UUID of version 7), else its status is all we know. */
+function begunAt(task: Task): number {
+  const found = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(task.id);
+  return found ? parseInt(found[1]! + found[2]!, 16) : Date.parse(task.status.timestamp ?? "") || 0;
+}
+
+/** One thing after the other, as it was said: messages, and artifacts where they last changed. */
+export interface Said {
+  message?: Message;
+  artifact?: string;
+}
+
+/** What a turn shows. Of what the agent said on the way, only what somebody answered is still of interest. */
+export function saidIn(turn: Turn): Said[] {
+  const history = turn.task?.history ?? [];
+  const found: Said[] = [];
+  const artifacts = (turn.task?.artifacts ?? []).map((one) => one.artifactId);
+  const place = (id: string) => turn.places[id] ?? history.length;
+  history.forEach((message, i) => {
+    if (message.role === "ROLE_USER" || history[i + 1]?.role === "ROLE_USER") found.push({ message });
+    for (const artifact of artifacts) if (place(artifact) === i + 1) found.push({ artifact });
+  });
+  for (const artifact of artifacts) if (place(artifact) > history.length || !history.length) found.push({ artifact });
+  return turn.sent && !history.length ? [{ message: turn.sent }, ...found] : found;
 }

@@ -1,10 +1,11 @@
 /** Push notifications: webhooks, how far each was served, and what was given up. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import * as http from "../api/http";
 import type { Push } from "../api/types";
 import { moment, t } from "../i18n";
 import { Link, Trouble } from "../ui/elements";
+import { usePolled } from "../ui/polled";
 
 export default function PushesPage() {
   const [isTroubled, setTroubled] = useState(false);
@@ -22,25 +23,17 @@ export default function PushesPage() {
 
 /** Webhooks as a table, and dead letters with a button to send them again. */
 export function PushesView({ read, hasTasks }: { read: () => Promise<http.Pushes>; hasTasks: boolean }) {
-  const [found, setFound] = useState<http.Pushes | null>(null);
-  const [error, setError] = useState<unknown>(null);
+  const { value: found, error, load } = usePolled(read, 2000);
   const [told, setTold] = useState("");
-  const load = () => void read().then(setFound).catch(setError);
-  useEffect(() => {
-    load();
-    const timer = setInterval(load, 2000);
-    return () => clearInterval(timer);
-  }, []);
-  if (error !== null) return <Trouble error={error} />;
-  if (!found) return null;
+  if (!found) return error !== null ? <Trouble error={error} onRetry={load} /> : null;
   const again = (n: number) =>
     void http
       .replay(n)
       .then(() => setTold(t("pushes.replayed")))
-      .then(load)
-      .catch(setError);
+      .then(load);
   return (
     <>
+      {error !== null && <Trouble error={error} onRetry={load} />}
       {!found.pushes.length && <p class="soft">{t("pushes.none")}</p>}
       {found.pushes.length > 0 && (
         <div class="scroll" tabIndex={0}>

@@ -3,14 +3,17 @@
 import { useEffect, useState } from "preact/hooks";
 import * as http from "../api/http";
 import { language, moment, setLanguage, t, type Language } from "../i18n";
-import { hasKeys, me, theme, type Theme } from "../state";
+import { hasKeys, me, onChange, theme, type Theme } from "../state";
 import { Copy } from "../ui/elements";
 
 export default function Settings() {
   const [logins, setLogins] = useState<http.Login[]>([]);
   const [link, setLink] = useState("");
   const load = () => void http.logins().then((found) => setLogins(found.logins));
-  useEffect(load, []);
+  useEffect(() => {
+    load();
+    return onChange((told) => told.isBack && load());
+  }, []);
   return (
     <>
       <h1>{t("settings.title")}</h1>

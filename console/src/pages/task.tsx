@@ -6,10 +6,12 @@ import type { Entry, Json, Summary, Task } from "../api/types";
 import { addMessage, apply, isFinal, word } from "../fold";
 import { moment, span, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { chatPlace, go, me, onChange, query } from "../state";
+import { chatPlace, go, me, onChange, query, useTitle } from "../state";
 import { Copy, Dialog, Link, State, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { useKeys } from "../ui/keys";
+import { visible } from "../ui/text";
+import { compose, composedFrom } from "./composed";
 import { PushesView } from "./pushes";
 import { Timeline } from "./timeline";
 
@@ -32,6 +34,7 @@ export default function TaskPage({ id }: { id: string }) {
   const load = async () => {
     try {
       setSummary(await http.task(at));
+      setError(null);
       for (;;) {
         const after = known.current[known.current.length - 1]?.pos ?? 0;
         const page = await http.events(at, after);
@@ -49,7 +52,7 @@ export default function TaskPage({ id }: { id: string }) {
     setEntries([]);
     void load();
     return onChange((news) => {
-      if (news.tasks?.some((task) => task.id === id)) void load();
+      if (news.isBack || news.tasks?.some((task) => task.id === id)) void load();
     });
   }, [id]);
 
@@ -107,30 +110,24 @@ export default function TaskPage({ id }: { id: string }) {
     }
   };
   const again = () => {
-    const first = summary?.task.history?.[0];
-    const text = first?.parts.map((part) => part.text ?? "").join("\n") ?? "";
-    go(chatPlace(), {});
-    queueMicrotask(() => {
-      const box = document.querySelector<HTMLTextAreaElement>("#composer");
-      if (box) {
-        box.value = text;
-        box.dispatchEvent(new Event("input", { bubbles: true }));
-        box.focus();
-      }
-    });
+    if (!summary) return;
+    const first = composedFrom(summary.task.history?.find((message) => message.role === "ROLE_USER"));
+    compose(chatPartner(summary.agent) || me.value!.card.name, { ...first, skill: first.skill || summary.skill });
+    go(chatPlace(), { agent: chatPartner(summary.agent), new: "1" });
   };
 
-  if (error !== null) {
+  useTitle(summary ? summary.title || id : "");
+  if (!summary) {
     const isMissing = error instanceof http.Failure && error.status === 404;
-    return <Trouble error={isMissing ? t("task.notfound") : error} />;
+    if (error === null) return <p>{t("common.loading")}</p>;
+    return <Trouble error={isMissing ? t("task.notfound") : error} onRetry={() => void load()} />;
   }
-  if (!summary) return <p>{t("common.loading")}</p>;
   const times = workedAndWaited(entries);
   return (
     <>
       <div class="row">
         <h1 class="grow">
-          <State word={state} /> {summary.title || id}
+          <State word={state} /> {visible(summary.title || id)}
         </h1>
         {!isOver && (
           <button type="button" onClick={() => setAsking(true)}>
@@ -154,6 +151,7 @@ export default function TaskPage({ id }: { id: string }) {
         {times.waited > 0 && <span>{t("task.waited", { time: span(times.waited) })}</span>}
       </p>
       {told && <p role="status">{told}</p>}
+      {error !== null && <Trouble error={error} onRetry={() => void load()} />}
       {isPurged ? (
         <>
           <p>{t("task.purged")}</p>
@@ -313,8 +311,15 @@ function EventView(props: { entry: Entry; task: Task | null; before: Task | null
   useEffect(() => {
     setWire(null);
     if (isVisible && /^\d/.test(tab)) {
-      void http.wire(at, entry.seq).then((found) => setWire(found as unknown as { [version: string]: Json[] }));
+      let isNow = true;
+      void http
+        .wire(at, entry.seq)
+        .then((found) => isNow && setWire(found as unknown as { [version: string]: Json[] }));
+      return () => {
+        isNow = false;
+      };
     }
+    return undefined;
   }, [entry.pos, tab]);
   const tabs = ["drawn", "difference", ...(isVisible ? me.value!.versions : ["private"])];
   const active = tabs.includes(tab) ? tab : "drawn";
@@ -381,9 +386,9 @@ function TaskView({ task, at }: { task: Task; at: http.Address }) {
       </p>
       {(task.history ?? []).map((message) => (
         <div key={message.messageId} class="card">
-          <strong>{message.role === "ROLE_USER" ? t("chat.you") : me.value!.card.name}</strong>
+          <strong>{message.role === "ROLE_USER" ? t("chat.you") : visible(me.value!.card.name)}</strong>
           {message.parts.map((part, i) => (
-            <PartView key={i} part={part} />
+            <PartView key={i} part={part} isUsers={message.role === "ROLE_USER"} />
           ))}
         </div>
       ))}

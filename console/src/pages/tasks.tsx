@@ -7,6 +7,7 @@ import { moment, number, stateWord, t } from "../i18n";
 import { go, me, onChange, query } from "../state";
 import { Link, State, Trouble } from "../ui/elements";
 import { useRows } from "../ui/keys";
+import { visible } from "../ui/text";
 
 const STATES = [
   "submitted",
@@ -50,6 +51,7 @@ export default function Tasks() {
   useEffect(
     () =>
       onChange((told) => {
+        if (told.isBack) load();
         const news = told.tasks ?? [];
         if (!news.length) return;
         // Tasks that are shown change in place; new ones wait until they are asked for.
@@ -60,7 +62,7 @@ export default function Tasks() {
         });
         setChanged((now) => [...now.filter((old) => !news.some((task) => task.id === old.id)), ...news]);
       }),
-    [],
+    [filters.state, filters.context, filters.since, filters.cursor],
   );
 
   const shown = (page?.tasks ?? []).filter(
@@ -141,11 +143,11 @@ export default function Tasks() {
                   </td>
                   <td>
                     <Link to={`tasks/${encodeURIComponent(task.id)}`} query={addressOf(task)}>
-                      {task.title || task.id}
+                      {visible(task.title || task.id)}
                     </Link>
                   </td>
                   <td>{task.skill}</td>
-                  <td>{task.caller || t("tasks.anonymous")}</td>
+                  <td>{visible(task.caller) || t("tasks.anonymous")}</td>
                   <td>
                     <Link to="tasks" query={{ ...filters, cursor: "", context: task.contextId }}>
                       <span class="mono">{task.contextId.slice(0, 8)}</span>

@@ -8,6 +8,7 @@ import { joined } from "../fold";
 import { bytes, t } from "../i18n";
 import { Copy, Icon } from "../ui/elements";
 import { JsonTree } from "../ui/json";
+import { visible } from "../ui/text";
 import { parseCsv } from "./csv";
 
 const Markdown = lazy(() => import("./markdown"));
@@ -27,23 +28,40 @@ export const SHOWN = [
   "video/*",
 ];
 
-export function Text({ text, isMarkdown }: { text: string; isMarkdown: boolean }) {
-  if (!isMarkdown) return <pre class="plain">{text}</pre>;
+/** A text as it is, or drawn as Markdown with a switch to see it as it is. */
+function Text({ text, isMarkdown }: { text: string; isMarkdown: boolean }) {
+  const [isRaw, setRaw] = useState(false);
+  if (!isMarkdown) return <pre class="plain" dir="auto">{text}</pre>;
   return (
-    <Suspense fallback={<pre>{text}</pre>}>
-      <Markdown text={text} />
-    </Suspense>
+    <div class="switched">
+      <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
+        {t("common.raw")}
+      </button>
+      {isRaw ? (
+        <pre class="plain" dir="auto">{text}</pre>
+      ) : (
+        <Suspense fallback={<pre class="plain" dir="auto">{text}</pre>}>
+          <Markdown text={text} />
+        </Suspense>
+      )}
+    </div>
   );
 }
 
-export function PartView({ part, address }: { part: Part; address?: { at: Address; artifact: string; n: number } }) {
+/** A part of a message or an artifact. Words that a person typed are no Markdown, unless they say so. */
+export function PartView(props: {
+  part: Part;
+  address?: { at: Address; artifact: string; n: number };
+  isUsers?: boolean;
+}) {
+  const { part, address } = props;
   const type = (part.mediaType ?? "").split(";")[0] ?? "";
   if (part.text !== undefined) {
     if (type === "text/html" || type === "image/svg+xml") {
       return <Source text={part.text} address={address} />;
     }
     if (type === "text/csv") return <Csv text={part.text} />;
-    const isMarkdown = type === "" || type === "text/markdown" || type === "text/plain";
+    const isMarkdown = type === "text/markdown" || (type === "" && !props.isUsers);
     return (
       <div class="part">
         <Text text={part.text} isMarkdown={isMarkdown} />
@@ -133,7 +151,7 @@ function Source({ text, address }: { text: string; address?: { at: Address; arti
 
 function Bytes({ part, type, address }: { part: Part; type: string; address?: { at: Address; artifact: string; n: number } }) {
   const size = Math.floor(((part.raw ?? "").length * 3) / 4);
-  const name = part.filename || type || "file";
+  const name = visible(part.filename || type || "file");
   const [url, setUrl] = useState("");
   const isImage = /^image\/(png|jpeg|gif|webp)$/.test(type);
   const isMedia = /^(audio|video)\//.test(type);
@@ -190,7 +208,7 @@ function Elsewhere({ url, name, type }: { url: string; name?: string; type: stri
     <div class="part row">
       <Icon name="file" />
       <span>
-        {name || url} <span class="soft">{type}</span>
+        {visible(name || url)} <span class="soft">{type}</span>
       </span>
       {host && (
         <a href={url} target="_blank" rel="noopener noreferrer nofollow">
@@ -215,10 +233,11 @@ function inRuns(parts: Part[]): [Part, number][] {
 
 export function ArtifactView({ artifact, at }: { artifact: Artifact; at?: Address }) {
   const text = artifact.parts.map((part) => part.text ?? "").join("");
+  const name = visible(artifact.name || artifact.artifactId);
   return (
-    <section class="card" aria-label={artifact.name || artifact.artifactId}>
+    <section class="card" aria-label={name}>
       <div class="row">
-        <strong class="grow">{artifact.name || artifact.artifactId}</strong>
+        <strong class="grow">{name}</strong>
         {text && <Copy text={() => text} />}
       </div>
       {artifact.description && <p class="soft">{artifact.description}</p>}

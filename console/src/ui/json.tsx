@@ -1,21 +1,23 @@
-/** A JSON value as a tree. Long lists are drawn piece by piece. */
+/** A JSON value as a tree. What is closed is not drawn, and long lists are drawn piece by piece. */
 
 import { useState } from "preact/hooks";
 import type { Json } from "../api/types";
 import { t } from "../i18n";
 
 const STEP = 100;
+const OPEN = 6; // levels that are open at first
 
 export function JsonTree({ value, name, isOpen = true }: { value: Json; name?: string; isOpen?: boolean }) {
   return (
     <div class="json mono">
-      <Node value={value} name={name} isOpen={isOpen} />
+      <Node value={value} name={name} depth={isOpen ? 0 : OPEN} />
     </div>
   );
 }
 
-function Node({ value, name, isOpen }: { value: Json; name?: string; isOpen: boolean }) {
+function Node({ value, name, depth }: { value: Json; name?: string; depth: number }) {
   const [shown, setShown] = useState(STEP);
+  const [isOpen, setOpen] = useState(depth < OPEN);
   const label = name === undefined ? null : <span class="key">{name}: </span>;
   if (value === null || typeof value !== "object") {
     return (
@@ -30,15 +32,16 @@ function Node({ value, name, isOpen }: { value: Json; name?: string; isOpen: boo
     : Object.entries(value);
   const size = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
   return (
-    <details open={isOpen}>
+    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         {label}
         {size}
       </summary>
-      {members.slice(0, shown).map(([key, item]) => (
-        <Node key={key} name={key} value={item} isOpen={isOpen && members.length < 20} />
-      ))}
-      {members.length > shown && (
+      {isOpen &&
+        members
+          .slice(0, shown)
+          .map(([key, item]) => <Node key={key} name={key} value={item} depth={members.length < 20 ? depth + 1 : OPEN} />)}
+      {isOpen && members.length > shown && (
         <button type="button" onClick={() => setShown(shown + STEP)}>
           {t("json.more", { count: members.length - shown })}
         </button>

@@ -8,10 +8,18 @@ export function isTyping(event: KeyboardEvent): boolean {
   return !!target?.closest("input, textarea, select, [contenteditable], dialog");
 }
 
+/** Enter and Space do what the focused button or link does, and nothing else. */
+function isOfControl(event: KeyboardEvent): boolean {
+  const target = event.target as HTMLElement | null;
+  const isOperated = event.key === "Enter" || event.key === " ";
+  return isOperated && !!target?.closest("a[href], button, summary, [role=button], [role=tab]");
+}
+
 export function useKeys(keys: { [key: string]: () => void }, dependencies: unknown[]): void {
   useEffect(() => {
     const on = (event: KeyboardEvent) => {
-      if (!hasKeys.value || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (!hasKeys.value || event.defaultPrevented || isTyping(event) || isOfControl(event)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
       const run = keys[event.shiftKey && event.key.startsWith("Arrow") ? `Shift-${event.key}` : event.key];
       if (run) {
         event.preventDefault();

@@ -97,7 +97,11 @@ class Console:
         if request.target.verb not in ("GET", "HEAD"):
             return HttpResponse(405, b"", headers=((b"allow", b"GET, HEAD"), *SECURITY))
         # The page itself is the same for all: what it shows, it reads from the API.
-        return self._pages.file(path, request) or self._pages.index(request)
+        found = self._pages.file(path, request)
+        if found is None and path.startswith("assets/"):
+            # A page of an older release asks for a file of its own: the index is none.
+            return HttpResponse(404, b"", headers=((b"cache-control", b"no-store"), *SECURITY))
+        return found or self._pages.index(request)
 
     async def _read(self, request: HttpRequest, path: str) -> HttpResponse | StreamingResponse:
         try:

@@ -6,6 +6,7 @@ import { moment, t, has } from "../../i18n";
 import { go, query } from "../../state";
 import { Link, Trouble } from "../../ui/elements";
 import { useRows } from "../../ui/keys";
+import { usePolled } from "../../ui/polled";
 
 export function healthWord(state: string): string {
   const key = `health.${state}`;
@@ -23,23 +24,15 @@ export function HealthMark({ state }: { state: string }) {
 }
 
 export default function Agents() {
-  const [found, setFound] = useState<hub.Entry[] | null>(null);
+  const { value, error: unread, load } = usePolled(hub.agents, 3000);
+  const found = value?.agents ?? null;
   const [hits, setHits] = useState<hub.Hit[] | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [words, setWords] = useState(query.value.get("q") ?? "");
   const asked = query.value.get("q") ?? "";
 
-  const load = () =>
-    void hub
-      .agents()
-      .then((page) => setFound(page.agents))
-      .catch(setError);
   useEffect(() => {
-    load();
-    const timer = setInterval(load, 3000);
-    return () => clearInterval(timer);
-  }, []);
-  useEffect(() => {
+    setError(null);
     if (!asked) return setHits(null);
     hub
       .search(asked)
@@ -54,10 +47,10 @@ export default function Agents() {
     const entry = shown[i];
     if (entry) go(`agents/${encodeURIComponent(entry.name)}`);
   });
-  if (error !== null) return <Trouble error={error} onRetry={() => (setError(null), load())} />;
   return (
     <>
       <h1>{t("agents.title")}</h1>
+      {(error ?? unread) !== null && <Trouble error={error ?? unread} onRetry={() => (setError(null), load())} />}
       <form
         class="row"
         onSubmit={(event) => {

@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
 import type { Json } from "../../api/types";
 import { moment, t } from "../../i18n";
-import { go, me } from "../../state";
-import { Copy, Link, Trouble } from "../../ui/elements";
+import { go, me, onChange, useTitle } from "../../state";
+import { Copy, Dialog, Link, Trouble } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
 import { HealthMark, stateOf } from "./agents";
 
@@ -14,6 +14,8 @@ export default function EntryPage({ name }: { name: string }) {
   const [cards, setCards] = useState<hub.CardVersion[]>([]);
   const [error, setError] = useState<unknown>(null);
   const [told, setTold] = useState("");
+  const [isRetiring, setRetiring] = useState(false);
+  useTitle(name);
 
   const load = () =>
     void Promise.all([hub.agent(name), hub.cards(name)])
@@ -23,7 +25,10 @@ export default function EntryPage({ name }: { name: string }) {
         setError(null);
       })
       .catch(setError);
-  useEffect(load, [name]);
+  useEffect(() => {
+    load();
+    return onChange((news) => news.isBack && load());
+  }, [name]);
   const act = (work: Promise<unknown>, said: string) =>
     void work
       .then(() => setTold(said))
@@ -64,8 +69,8 @@ export default function EntryPage({ name }: { name: string }) {
             {t("entry.suspend")}
           </button>
         )}
-        <button type="button" onClick={() => void hub.retire(name).then(() => go("agents")).catch(setError)}>
-          {t("entry.retire")}
+        <button type="button" onClick={() => setRetiring(true)}>
+          {t("entry.retire")} …
         </button>
       </div>
       <p role="status">{told}</p>
@@ -107,7 +112,41 @@ export default function EntryPage({ name }: { name: string }) {
         </select>
       </label>
       <Credential name={name} onDone={() => setTold(t("entry.saved"))} />
+      <Dialog title={t("entry.retire")} isOpen={isRetiring} onClose={() => setRetiring(false)}>
+        <Retire
+          name={name}
+          onRetire={() => {
+            setRetiring(false);
+            void hub
+              .retire(name)
+              .then(() => go("agents"))
+              .catch(setError);
+          }}
+        />
+      </Dialog>
     </>
+  );
+}
+
+/** It can't be undone, so the name has to be typed. */
+function Retire({ name, onRetire }: { name: string; onRetire: () => void }) {
+  const [typed, setTyped] = useState("");
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (typed === name) onRetire();
+      }}
+    >
+      <p>{t("entry.retire.ask")}</p>
+      <div class="field">
+        <label for="retire-name">{t("entry.retire.type", { name })}</label>
+        <input id="retire-name" autocomplete="off" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+      </div>
+      <button type="submit" class="danger" disabled={typed !== name}>
+        {t("entry.retire")}
+      </button>
+    </form>
   );
 }
 

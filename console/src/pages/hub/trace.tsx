@@ -1,9 +1,10 @@
 /** A trace: the tasks one request led to, as a tree, with when each of them worked. */
 
-import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
 import { moment, number, span, t } from "../../i18n";
 import { Link, State, Trouble } from "../../ui/elements";
+import { usePolled } from "../../ui/polled";
+import { visible } from "../../ui/text";
 import { callerName } from "./inbox";
 
 export default function Trace({ id }: { id: string }) {
@@ -11,23 +12,17 @@ export default function Trace({ id }: { id: string }) {
 }
 
 function Newest() {
-  const [found, setFound] = useState<Awaited<ReturnType<typeof hub.traces>>["traces"] | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    hub
-      .traces()
-      .then((page) => setFound(page.traces))
-      .catch(setError);
-  }, []);
-  if (error !== null) return <Trouble error={error} />;
+  const { value, error, load } = usePolled(hub.traces, 5000);
+  const found = value?.traces;
   return (
     <>
       <h1>{t("trace.title")}</h1>
+      {error !== null && <Trouble error={error} onRetry={load} />}
       {found && !found.length && <p>{t("trace.empty")}</p>}
       <ul>
         {(found ?? []).map((one) => (
           <li key={one.id}>
-            <Link to={`trace/${encodeURIComponent(one.id)}`}>{one.title || one.id}</Link>{" "}
+            <Link to={`trace/${encodeURIComponent(one.id)}`}>{visible(one.title || one.id)}</Link>{" "}
             <span class="soft">
               {t("trace.tasks", { count: number(one.tasks) })} · {moment(one.at_ms)}
             </span>
@@ -62,26 +57,16 @@ export function ordered(spans: hub.Span[]): Node[] {
 }
 
 function Tree({ id }: { id: string }) {
-  const [spans, setSpans] = useState<hub.Span[] | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    const load = () =>
-      void hub
-        .trace(id)
-        .then((found) => setSpans(found.spans))
-        .catch(setError);
-    load();
-    const timer = setInterval(load, 3000);
-    return () => clearInterval(timer);
-  }, [id]);
-  if (error !== null) return <Trouble error={error} />;
-  if (!spans) return <p>{t("common.loading")}</p>;
+  const { value, error, load } = usePolled(() => hub.trace(id), 3000, [id]);
+  const spans = value?.spans;
+  if (!spans) return error !== null ? <Trouble error={error} onRetry={load} /> : <p>{t("common.loading")}</p>;
   const from = Math.min(...spans.map((one) => one.started_ms));
   const to = Math.max(from + 1, ...spans.map((one) => one.ended_ms));
   const agents = new Set(spans.map((one) => one.agent)).size;
   const at = (ms: number) => ((ms - from) / (to - from)) * 100;
   return (
     <>
+      {error !== null && <Trouble error={error} onRetry={load} />}
       <h1>{t("trace.one", { tasks: number(spans.length), agents: number(agents), time: span(to - from) })}</h1>
       <div class="scroll" tabIndex={0}>
         <table>
@@ -107,8 +92,8 @@ function Tree({ id }: { id: string }) {
                     {one.skill || one.task.slice(0, 13)}
                   </Link>
                 </td>
-                <td>{one.agent}</td>
-                <td>{callerName(one.caller) || t("tasks.anonymous")}</td>
+                <td>{visible(one.agent)}</td>
+                <td>{visible(callerName(one.caller)) || t("tasks.anonymous")}</td>
                 <td>
                   <State word={one.state} />
                 </td>

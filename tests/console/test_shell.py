@@ -1,0 +1,125 @@
+"""What all pages share: they survive what fails, have a name each, and keys do what they say."""
+
+from tests.console.browser import chromium, needs_browser, opened, page_of, serving
+
+pytestmark = needs_browser
+
+
+async def test_pages_go_on_by_themselves_when_the_server_is_back(tmp_path):
+    """One reading that failed left them dead."""
+    store = f"sqlite:///{tmp_path}/tasks.db"
+    async with (
+        chromium() as browser,
+        serving(store) as server,
+        page_of(browser, server, may_lose=True) as page,
+    ):
+        pages = [page, *[await page.context.new_page() for _ in range(2)]]
+        for one, place in zip(pages, ("pushes", "tasks", "settings"), strict=True):
+            await one.goto(f"{server.url}/console/{place}")
+            await one.wait_for_selector("main h1")
+        await server.kill()
+        for one in pages:
+            await one.wait_for_selector(".bar")
+        await page.wait_for_selector("main [role=alert]")
+        await server.start()
+        for one in pages:
+            await one.wait_for_selector(".bar", state="detached")
+            await one.wait_for_selector("main [role=alert]", state="detached")
+
+
+async def test_a_piece_of_the_page_that_is_gone_after_an_upgrade_is_no_blank_page():
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, may_say="404") as page,
+    ):
+        gone = "**/assets/tasks-*.js"
+        await page.route(gone, lambda route: route.fulfill(status=404))
+        await page.fill("#composer", "half a thought")
+        await page.click("nav a[href='/console/tasks']")
+        await page.wait_for_selector("text=The console was upgraded")
+        await page.unroute(gone)
+        await page.click("text=Load again")
+        await page.wait_for_selector("text=No tasks yet")
+        await page.click("nav a[href='/console/']")
+        await page.wait_for_selector("#composer")
+        assert await page.input_value("#composer") == "half a thought"
+
+
+async def test_what_fails_in_one_page_leaves_the_others_alone():
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+    ):
+        await page.route(
+            "**/console/api/tasks?*",
+            lambda route: route.fulfill(json={"tasks": [{"id": 1}], "total": 1, "next": ""}),
+        )
+        await page.click("nav a[href='/console/tasks']")
+        await page.wait_for_selector("text=This page has failed")
+        await page.click("nav a[href='/console/settings']")
+        await page.wait_for_selector("#language")
+
+
+UNKNOWN = ("nowhere", "live/more", "tasks/a/b", "tasks/%E0%A4%A", "agents", "trace/1")
+
+
+async def test_an_unknown_address_says_so():
+    async with opened() as (page, _, server):
+        for place in UNKNOWN:
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("h1:text-is('There is no such page')")
+            await page.wait_for_function("document.title.startsWith('There is no such page')")
+        await page.click("main a[href='/console/tasks']")
+        await page.wait_for_selector("text=No tasks yet")
+
+
+async def test_every_page_has_a_title_of_its_own():
+    async with opened() as (page, client, server):
+        reply = await client.send("Rome", skill="plan")
+        titles = {}
+        places = ["", "tasks", "agent", "live", "pushes", "settings", f"tasks/{reply.task_id}"]
+        for place in places:
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("main h1")
+            await page.wait_for_function("document.title.endsWith('· Planner · Accord')")
+            titles[place] = await page.title()
+        assert titles["tasks"] == "Tasks · Planner · Accord"
+        assert titles[f"tasks/{reply.task_id}"] == "Rome · Planner · Accord"
+        assert len(set(titles.values())) == len(places)
+
+
+async def test_enter_and_space_belong_to_what_has_the_focus():
+    """They opened the chosen row, or played the events, instead of pressing the button."""
+    async with opened() as (page, client, server):
+        reply = await client.send("go", skill="steps")
+        await page.goto(f"{server.url}/console/tasks")
+        await page.wait_for_selector("tbody tr")
+        await page.keyboard.press("j")
+        await page.focus("nav a[href='/console/live']")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:text-is('Live')")
+        await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+        await page.wait_for_selector("text=/Event \\d+ of \\d+/")
+        await page.focus("main button:text-is('Send again as new')")
+        await page.keyboard.press("Space")
+        await page.wait_for_selector("#composer")
+        assert await page.input_value("#composer") == "go"
+
+
+BIDI = "photo\u202egpj.exe"
+
+
+async def test_a_name_with_an_override_of_direction_shows_it():
+    """Else a file called so looks like a picture."""
+    async with opened() as (page, client, server):
+        await client.send(BIDI, skill="show")
+        await page.goto(f"{server.url}/console/tasks")
+        await page.wait_for_selector("tbody tr")
+        assert "photo⟨U+202E⟩gpj.exe" in await page.inner_text("tbody")
+        await page.click("tbody a >> nth=0")
+        await page.wait_for_selector("section.card")
+        for selector in ("main h1", "section.card strong"):
+            assert "photo⟨U+202E⟩gpj.exe" in await page.inner_text(selector)
+        assert "\u202e" not in await page.title()
