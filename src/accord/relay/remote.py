@@ -38,6 +38,7 @@ class Remote(msgspec.Struct, omit_defaults=True):
     context_id: str = ""
     member: str = ""
     key: str = ""  # under which the first message is sent
+    message_id: str = ""  # of the first message there; empty: that of our task
     asked: str = ""  # a letter for each question that was passed on: i for input, a for auth
     question: StatusUpdate | None = None  # the last of them
     sent: int = 0  # how many answers are known to have arrived

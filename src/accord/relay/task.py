@@ -42,6 +42,7 @@ from ..model import (
 )
 from ..store import Query
 from .errors import passed_on
+from .message_ids import id_at_agent
 from .remote import OUR_EXTENSIONS, Errand, Remote, remote_of
 
 if TYPE_CHECKING:
@@ -163,9 +164,16 @@ class RelayedTask:
                 "not known: send the message again if that does no harm"
             )
         if not self._remote.key:
-            self._record(key=self._new_key(), context_id=await self._context_id())
+            message_id = self._message.message_id
+            if client.connection.names_tasks:
+                message_id = run.task_id  # it becomes the id of the task there
+            else:
+                message_id = await id_at_agent(run, client, message_id)
+            self._record(
+                key=self._new_key(), message_id=message_id, context_id=await self._context_id()
+            )
         message = await self._outgoing(self._message)
-        message.message_id = run.task_id  # those of callers may be the same
+        message.message_id = self._first_id
         message.context_id = self._remote.context_id
         first = await self._first_answer(client, message)
         if isinstance(first, Message):
@@ -211,6 +219,7 @@ class RelayedTask:
         self._record(key=key)
         client = await self._connect()
         message = await self._outgoing(self._message)
+        message.message_id = await id_at_agent(run, client, message.message_id)
         self._open(client, message, key)
         try:
             await self._first_event()
@@ -227,6 +236,11 @@ class RelayedTask:
         assert self._stream is not None  # it has told the first event
         if self._stream.task is not None:
             self._learn(self._stream)
+
+    @property
+    def _first_id(self) -> str:
+        """The id of the first message at the other agent."""
+        return self._remote.message_id or self._run.task_id
 
     def _new_key(self) -> str:
         """Stable for a caller that sends again under its key; never another caller's."""
@@ -424,7 +438,7 @@ class RelayedTask:
         task = self._ctx.task
         task.id, task.context_id = self._remote.task_id, self._remote.context_id
         if task.history:
-            task.history[0].message_id = self._run.task_id
+            task.history[0].message_id = self._first_id
         return task
 
     def _take_task(self, task: Task, cursor: str) -> StatusUpdate | None:
@@ -541,6 +555,7 @@ class RelayedTask:
                     self._record(sent=number)
                     return
                 outgoing = await self._outgoing(message)
+                outgoing.message_id = await id_at_agent(self._run, client, message.message_id)
                 self._open(client, outgoing, f"relay-{self._run.task_id}-{number}")
                 await self._first_event()
             except (A2AError, AgentFault) as error:
