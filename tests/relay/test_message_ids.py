@@ -56,11 +56,14 @@ async def test_the_agent_is_told_the_callers_id(door, id_, has_keys):
 
 
 async def test_an_answer_has_its_own_id_too():
-    async with served(told()) as url:
-        async with served(await proxied(url)) as address, connect(address) as client:
-            asked = await client.send(message("q-1", "ask"))
-            answered = await client.send(message("a-1", "this", asked.task_id))
-            assert answered.text.split() == ["q-1", "a-1"]
+    async with (
+        served(told()) as url,
+        served(await proxied(url)) as address,
+        connect(address) as client,
+    ):
+        asked = await client.send(message("q-1", "ask"))
+        answered = await client.send(message("a-1", "this", asked.task_id))
+        assert answered.text.split() == ["q-1", "a-1"]
 
 
 @pytest.mark.parametrize("has_keys", [True, False])
