@@ -23,6 +23,8 @@ from .workers import WorkerProcess
 
 __all__ = ["bind", "is_in_loop", "is_local", "serve", "serve_here", "url_of"]
 
+_ERROR = "Error: "  # before what a program says last, as its commands do
+
 
 class _Stop:
     """Somebody wants the server to stop: at once, if told twice. Told to stop, the process ends
@@ -91,7 +93,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     try:
         return bind_port(host, port)
     except OSError as error:
-        raise SystemExit(_advice(host, port, error)) from None
+        raise SystemExit(_ERROR + _advice(host, port, error)) from None
 
 
 def url_of(sockets: list[socket.socket], *, is_secure: bool) -> str:
@@ -158,7 +160,7 @@ async def serve_here(
         try:
             listening = await server.start()
         except SystemExit as error:
-            raise RuntimeError(str(error)) from None
+            raise RuntimeError(str(error).removeprefix(_ERROR)) from None
         except BaseException:
             await app.close()
             raise
@@ -218,14 +220,14 @@ class _Server:
         try:
             sockets = await server.bind()
         except OSError as error:
-            raise SystemExit(_advice(self._host, self._port, error)) from None
+            raise SystemExit(_ERROR + _advice(self._host, self._port, error)) from None
         try:
             await app.open()
         except Exception as error:
             for place in sockets:
                 place.close()
             if isinstance(error, RuntimeError):  # a store that can't be used: it says what to do
-                raise SystemExit(str(error)) from None
+                raise SystemExit(f"{_ERROR}{error}") from None
             raise RuntimeError(str(error) or repr(error)) from error
         await server.start(sockets)
         self._on_start(server.url)
