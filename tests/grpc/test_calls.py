@@ -3,6 +3,7 @@ of a server.
 """
 
 import asyncio
+import gc
 import gzip
 import sys
 import zlib
@@ -15,13 +16,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from accord import Agent
 from accord.model import Limits
+from accord.server.grpc.call import GrpcCall
 from tests.drive import PATIENCE_S, state_of
 from tests.drive_grpc import refused_by
 from tests.grpc import frames as f
 from tests.grpc.frames import Setting, frame
 from tests.grpc.raw import call, connected, message, request
-from tests.processes import run_sync
+from tests.processes import run_sync, until
 
+BOMBS = 16
 GET = pb.GetTaskRequest(id="nobody").SerializeToString()
 OK, INVALID, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, INTERNAL = (
     "0",
@@ -42,6 +45,11 @@ def a_send(text="hi"):
     return pb.SendMessageRequest(
         message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)])
     )
+
+
+def calls():
+    """Return the calls there are in memory."""
+    return [thing for thing in gc.get_objects() if isinstance(thing, GrpcCall)]
 
 
 async def asked(client, *pieces, **headers):
@@ -153,6 +161,30 @@ async def test_what_cannot_be_unpacked_is_refused(connect_grpc, encoding, data, 
     """And what would be too large is never made."""
     async with connect_grpc(echo, limits=Limits(body=100_000)) as client:
         assert (await asked(client, message(data, 1), grpc_encoding=encoding)).status == status
+
+
+async def test_calls_cancelled_before_they_were_unpacked_leave_nothing_in_memory(connect_grpc):
+    """Many small messages that would be large, and a client that takes back each call: whoever
+    waits to be unpacked holds what came and no more, and is freed with its call. Nobody may have to
+    wait for the garbage collector, which comes when it likes.
+    """
+    packed = message(gzip.compress(b"\0" * 4_000_000, mtime=0), 1)
+    head = request(b"SendMessage", grpc_encoding=b"gzip")
+    async with connect_grpc(echo) as client, connected(client.address) as peer:
+        gc.collect()
+        gc.disable()
+        try:
+            for id_ in range(1, 2 * BOMBS, 2):
+                peer.send(
+                    frame(f.HEADERS, f.END_HEADERS, id_, head),
+                    frame(f.DATA, f.END_STREAM, id_, packed),
+                )
+            await until(lambda: len(calls()) > BOMBS // 2)
+            for id_ in range(1, 2 * BOMBS, 2):
+                peer.send(frame(f.RST_STREAM, 0, id_, b"\0\0\0\x08"))
+            await until(lambda: not calls())
+        finally:
+            gc.enable()
 
 
 async def test_a_message_too_large_says_how_large_it_may_be(connect_grpc):

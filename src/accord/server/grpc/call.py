@@ -247,23 +247,14 @@ class GrpcCall(Http2Stream):
         encoding, most = self.head.encoding, self.connection.listener.limits.body
         if encoding not in _WINDOW_BITS:
             raise A2AError("a message is compressed, and grpc-encoding does not say how")
-        unpack = zlib.decompressobj(_WINDOW_BITS[encoding])
-        try:
-            message = unpack.decompress(data, min(LARGE, most + 1))
-            if unpack.unconsumed_tail and len(message) <= most:
-                async with (
-                    self.connection.listener.unpacking
-                ):  # one at a time: those that wait are still small
-                    message += await offload(
-                        most, unpack.decompress, unpack.unconsumed_tail, most + 1 - LARGE
-                    )
-                self.connection.count_unpacked(len(data), len(message))
-        except zlib.error:
-            raise ParseError(f"the message is not in {encoding}") from None
-        if len(message) > most:
+        message = _unpack(encoding, data, min(LARGE, most + 1))
+        if message is None and most > LARGE:
+            # One at a time. Those that wait hold what came, and nothing of what it would become.
+            async with self.connection.listener.unpacking:
+                message = await offload(most, _unpack, encoding, data, most + 1)
+            self.connection.count_unpacked(len(data), most if message is None else len(message))
+        if message is None or len(message) > most:
             raise _too_large(most)
-        if not unpack.eof or unpack.unused_data:
-            raise ParseError(f"the message is not in {encoding}")
         return message
 
     def _hold(self, size: int) -> None:
@@ -343,7 +334,8 @@ class GrpcCall(Http2Stream):
     # Its life
 
     def _start(self) -> None:
-        self._task = start_task(self._run(), self.connection.loop)
+        task = start_task(self._run(), self.connection.loop)
+        self._task = None if task.done() else task
 
     async def _run(self) -> None:
         assert self.head.method is not None
@@ -355,6 +347,8 @@ class GrpcCall(Http2Stream):
             self.refuse(error)
         except Exception:
             self.refuse(opaque())
+        finally:
+            self._task = None  # breaks a reference cycle: a call is freed when it is over
 
     def _expire(self) -> None:
         self.drop()
@@ -390,6 +384,24 @@ class GrpcCall(Http2Stream):
         self._release()
         if self._task is not None:
             self._task.cancel()
+
+
+def _unpack(encoding: str, data: bytes, most: int) -> bytes | None:
+    """Return a message unpacked; None if it has more than `most` bytes.
+
+    Raises:
+        ParseError: It is not packed as the client says.
+    """
+    unpack = zlib.decompressobj(_WINDOW_BITS[encoding])
+    try:
+        message = unpack.decompress(data, most)
+    except zlib.error:
+        raise ParseError(f"the message is not in {encoding}") from None
+    if unpack.unconsumed_tail:
+        return None
+    if not unpack.eof or unpack.unused_data:
+        raise ParseError(f"the message is not in {encoding}")
+    return message
 
 
 def _too_large(most: int) -> BodyTooLarge:
