@@ -139,6 +139,24 @@ async def test_a_connection_may_take_its_time():
         await server.stop(0)
 
 
+async def test_a_proxy_of_the_environment_gets_no_grpc_to_this_machine(monkeypatch):
+    """As with HTTP: it could not reach it, or would reach another one."""
+    agent = Agent("Here")
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    app = agent.app(store="memory://")
+    app.listen("127.0.0.1", 0)
+    async with serving(app, app.close) as url, forward() as proxy:
+        for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        async with connect(url, binding="GRPC") as client:
+            assert (await client.send("hi")).text == "hi"
+    assert proxy.lines == []
+
+
 async def test_grpc_through_a_proxy():
     """A proxy given by hand takes all calls, those of gRPC through a tunnel, its password
     included.

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from accord import Agent
+from accord.auth import ApiKeys
 from accord.model import Limits
 from accord.server.grpc.connection import STREAMS
 from tests.drive import state_of
@@ -174,6 +176,34 @@ async def test_opening_and_resetting_without_end_is_stopped(connect_grpc):
         peer.send(*(opened(n) + frame(f.RST_STREAM, 0, n, cancel) for n in range(1, 5_001, 2)))
         assert await peer.goaway() is Code.ENHANCE_YOUR_CALM
         assert await is_well(client)
+
+
+def locked():
+    agent = Agent("Locked", auth=ApiKeys())
+    agent.skill(echo)
+    return agent
+
+
+REFUSED_EARLY = {
+    "nobody says who calls": (locked(), {}),
+    "no such method": (echo, {"path": b"/lf.a2a.v1.A2AService/Nothing"}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_EARLY)
+async def test_opening_what_is_refused_at_once_and_resetting_it_is_stopped(connect_grpc, name):
+    """We reset these before the client does: they are as many, and cost as much."""
+    agent, headers = REFUSED_EARLY[name]
+    async with connect_grpc(agent) as client, connected(client.address) as peer:
+        cancel = Code.CANCEL.to_bytes(4, "big")
+        block = request(**headers)
+        peer.send(
+            *(
+                frame(f.HEADERS, OPEN, n, block) + frame(f.RST_STREAM, 0, n, cancel)
+                for n in range(1, 6_001, 2)
+            )
+        )
+        assert await peer.goaway() is Code.ENHANCE_YOUR_CALM
 
 
 async def test_a_client_may_give_up_a_thousand_calls_at_once(connect_grpc):

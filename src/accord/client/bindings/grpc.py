@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from ...model import A2AError, whole_number
-from ...net import Guard, Url, log_body, log_rpc, shows_wire
+from ...net import Guard, Proxies, Url, log_body, log_rpc, shows_wire
 from ...protocol import Note
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
@@ -92,10 +92,9 @@ class Grpc:
         ]
         if isinstance(proxy, str):
             options.append(("grpc.http_proxy", proxy))
-        elif proxy is False or guard is not None:
-            options.append(
-                ("grpc.enable_http_proxy", 0)
-            )  # else grpcio takes one from the environment
+        elif proxy is False or guard is not None or not _is_proxied(where):
+            # Else grpcio takes one from the environment, also for calls to this machine.
+            options.append(("grpc.enable_http_proxy", 0))
         credentials = _secure(tls, ca) if is_secure else None
         self._channel = GrpcChannel(url, where, options, credentials, guard)
 
@@ -278,6 +277,14 @@ def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
         if tls is not None
         else grpc.ssl_channel_credentials(roots)
     )
+
+
+def _is_proxied(where: Url) -> bool:
+    """Whether the environment has a proxy for this address, by the same rules as for HTTP."""
+    try:
+        return Proxies.from_environment().of(where) is not None
+    except ValueError:  # none that HTTP could use; grpcio says what it thinks of it
+        return True
 
 
 def _ms(seconds: float) -> int:

@@ -455,10 +455,14 @@ class Http2Connection(PausableReader):
     def count_unpacked(self, packed: int, size: int) -> None:
         """Count a large message towards the rate limit if it expanded by a very large factor."""
         if size > PACKED_MOST * packed:
-            try:
-                self._small.spend("packed messages", PACKED_COST)
-            except Flood as flood:
-                self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
+            self._spend(self._small, "packed messages", PACKED_COST)
+
+    def _spend(self, limit: RateLimit, what: str, cost: int = 1) -> None:
+        """Count something that was not read just now: a flood ends the connection here."""
+        try:
+            limit.spend(what, cost)
+        except Flood as flood:
+            self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
 
     def _on_data(self, event: DataReceived) -> None:
         size, data = event.flow_controlled_length, event.data
@@ -645,9 +649,14 @@ class Http2Connection(PausableReader):
 
     def finished(self, stream: Http2Stream) -> None:
         """Close a stream after its whole answer was sent. The rest of the request isn't needed."""
-        if not stream.is_ended:
+        is_early = not stream.is_ended
+        if is_early:
             self.h2.reset_stream(stream.id, ErrorCodes.NO_ERROR)
         self._forget(stream)
+        if is_early:
+            # Refused for its headers, for example without credentials: the client's own reset comes
+            # too late to be counted.
+            self._spend(self._resets, "streams that are opened and refused")
 
     def reset(self, id: int, code: ErrorCodes) -> None:
         """Send RST_STREAM and drop a stream."""
