@@ -192,6 +192,21 @@ def helpdesk():
     return agent
 
 
+@pytest.mark.parametrize(
+    ("id_", "name"),
+    [
+        ("orderHardware", "Order hardware"),
+        ("order_hardware", "Order hardware"),
+        ("order", "Order"),
+        ("GET", "Get"),
+    ],
+)
+def test_a_skill_without_a_name_is_called_by_the_words_of_its_id(id_, name):
+    agent = Agent("Office")
+    agent.skill(lambda text: text, id=id_)
+    assert agent.skills[id_].card.name == name
+
+
 async def test_a_message_may_name_its_skill(connect):
     """metadata.skill chooses; else the first skill is the default."""
     async with connect(helpdesk()) as client:

@@ -12,7 +12,7 @@ from pydantic_ai import CallDeferred, RunContext
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from accord import Agent, Limits, connect
+from accord import Agent, File, InvalidParams, Limits, connect
 from accord.auth import ApiKeys
 
 
@@ -119,3 +119,34 @@ async def test_a_history_that_grows_too_large_fails_with_the_limit() -> None:
         said = reply.task.status.message.text
         assert "the state of a conversation may take 2000" in said
         assert (await client.send("hello", context_id="c")).state.word == "completed"
+
+
+async def test_a_file_at_a_url_is_fetched_for_the_model() -> None:
+    """Through the guard: the framework, or the model's maker, would fetch any address."""
+    from aiohttp import web
+
+    from tests.integrations.frameworks.agents import script, with_pydantic_ai
+
+    async def photo(request: web.Request) -> web.Response:
+        return web.Response(body=b"a photo", content_type="image/png")
+
+    site = web.Application()
+    site.router.add_get("/photo.png", photo)
+    runner = web.AppRunner(site)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    there = File(url=f"http://127.0.0.1:{port}/photo.png", media_type="image/png")
+    script.seen.clear()
+    try:
+        for hosts in ([], ["127.0.0.1"]):
+            app = Agent.wrap(with_pydantic_ai.talker).app(allow_hosts=hosts)
+            async with app.serving() as url, connect(url) as client:
+                if hosts:
+                    await client.send(["look", there])
+                else:
+                    with pytest.raises(InvalidParams, match="can't be had"):
+                        await client.send(["look", there])
+    finally:
+        await runner.cleanup()
+    assert script.seen == [b"a photo"]

@@ -72,6 +72,12 @@ def is_of_mode(kind: str, mode: str) -> bool:
     return fnmatch(kind, mode if "/" in mode or mode == "*" else f"{mode}/*")
 
 
+def _in_words(skill_id: str) -> str:
+    """Return the name of a skill made of its id: `orderHardware` is "Order hardware"."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", skill_id.replace("_", " "))
+    return words.strip().capitalize()
+
+
 class AgentBase:
     """An agent made of functions.
 
@@ -258,7 +264,7 @@ class AgentBase:
                 raise ValueError(
                     f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id="
                 )
-            title = name or skill_id.replace("_", " ").strip().capitalize()
+            title = name or _in_words(skill_id)
             card = AgentSkill(
                 id=skill_id,
                 name=title,
