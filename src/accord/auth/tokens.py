@@ -22,6 +22,7 @@ _TOKEN_BYTES = 16 << 10
 _TYPES = (None, "jwt", "at+jwt", "application/at+jwt", "application/jwt")
 _CACHED = 10_000
 _CACHED_S = 300.0
+_LAST_S = 2**53  # a time beyond it is none, and would not fit a float
 EXPIRED = "expired"
 
 _json = msgspec.json.Decoder()
@@ -169,7 +170,7 @@ def _check_audience(claims: Claims, audiences: frozenset[str]) -> None:
 def _check_times(claims: Claims, now: float, leeway_s: float) -> None:
     """Check those of `exp`, `nbf` and `iat` that are there."""
     times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
-    if any(type(value) not in (int, float) for value in times.values()):
+    if any(type(value) not in (int, float) or abs(value) > _LAST_S for value in times.values()):
         raise InvalidToken("its times are not numbers")
     if times.get("exp", now) <= now - leeway_s:
         raise InvalidToken(EXPIRED)
