@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from accord import Agent, connect
 from accord.cli import main
+from accord.model import AuthenticationInfo, TaskPushNotificationConfig
 from accord.push import PushSettings
 from tests.processes import start, until
 from tests.push.webhook import webhook
@@ -114,13 +115,22 @@ async def test_listen_prints_what_comes():
     app = helper().app(allow_hosts=["127.0.0.1"])
     async with app.serving() as url, connect(url) as client:
         command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url)
-        with start(*command, "--json") as listener:
+        with start(*command, "--json", "--credentials", "c3cret") as listener:
             ready = await until(listener.err.take_line, "the address it listens at")
             hook = ready.decode().split()[2] + "/"
-            await client.send("no", push=hook + "elsewhere")
-            refused = await until(listener.err.take_line, "the refusal")
-            assert b"another webhook" in refused
-            reply = await client.send("hi", push=hook)
+            shown = AuthenticationInfo(scheme="Bearer", credentials="c3cret")
+            for config, why in (
+                (TaskPushNotificationConfig(url=hook), b"the credentials are not those"),
+                (
+                    TaskPushNotificationConfig(url=hook + "elsewhere", authentication=shown),
+                    b"another webhook",
+                ),
+            ):
+                await client.send("no", push=config)
+                while why not in await until(listener.err.take_line, "the refusal"):
+                    pass  # of another event of the same task
+            config = TaskPushNotificationConfig(url=hook, authentication=shown)
+            reply = await client.send("hi", push=config)
             lines = [json.loads(await listener.line()) for _ in range(3)]
             assert await listener.stop(signal.SIGINT) == 0
     assert {line["taskId"] for line in lines} == {reply.task.id}

@@ -40,9 +40,21 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
 @click.option(
     "--token", default="", help="Accept only notifications with this token, set in the push config."
 )
+@click.option(
+    "--credentials",
+    default="",
+    help="Accept only notifications that show these in Authorization, as the push config says.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
 def listen(
-    host: str, port: int, agent: str, url: str, secret: str, token: str, as_json: bool
+    host: str,
+    port: int,
+    agent: str,
+    url: str,
+    secret: str,
+    token: str,
+    credentials: str,
+    as_json: bool,
 ) -> None:
     """Receive push notifications and print them, until Ctrl-C.
 
@@ -52,14 +64,20 @@ def listen(
     accord send http://localhost:8000 "Ada" --push http://127.0.0.1:9000/
     """
     logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
-    is_unverified = not (agent or secret or token)
+    is_unverified = not (agent or secret or token or credentials)
 
     def show(notified: Notified) -> None:
         echo(_json_line(notified) if as_json else _text_line(notified))
 
     try:
         receiver = Receiver(
-            show, agent=agent, url=url, secret=secret, token=token, is_unverified=is_unverified
+            show,
+            agent=agent,
+            url=url,
+            secret=secret,
+            token=token,
+            credentials=credentials,
+            is_unverified=is_unverified,
         )
     except ValueError as error:
         raise click.ClickException(str(error)) from None
