@@ -10,7 +10,7 @@ from accord import Agent, Caller, Context, connect
 from accord.auth import Credentials, scheme
 from accord.model import (
     A2AError,
-    HTTPAuthSecurityScheme,
+    APIKeySecurityScheme,
     InvalidParams,
     SecurityScheme,
     TaskNotFound,
@@ -89,7 +89,9 @@ async def test_a_tenant_at_the_root_is_the_agent_of_that_path():
                 await client.send("hi")
 
 
-@scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Who")))
+@scheme(
+    SecurityScheme(api_key_security_scheme=APIKeySecurityScheme(location="header", name="X-Who"))
+)
 async def by_header(request: Credentials) -> Caller | None:
     return Caller("ada") if request.header("x-who") == "ada" else None
 
