@@ -35,12 +35,12 @@ def failures(report: CheckReport) -> set[tuple[str, str]]:
 
 
 def test_the_points_are_those_of_the_groups():
-    """19 checks, 100 points."""
+    """23 checks, 100 points."""
     groups: dict[str, int] = {}
     for check in CHECKS.values():
         groups[check.group] = groups.get(check.group, 0) + check.points
     assert (len(CHECKS), groups) == (
-        19,
+        23,
         {"card": 20, "reach": 25, "send": 30, "stream": 15, "rest": 10},
     )
 
@@ -91,8 +91,12 @@ async def test_a_locked_agent_is_checked_with_a_credential():
 # - a2a-sdk 1.x serves a request for an unknown version over gRPC: only its HTTP routes look.
 # - Its HTTP+JSON 0.3 breaks a subscription to an unknown task off, after HTTP 200; so does
 #   a2a-sdk 0.3 itself.
-# - a2a-sdk 0.3 answers the list of push configs with HTTP 500 over HTTP+JSON.
+# - a2a-sdk 0.3 answers the list of push configs with HTTP 500 over HTTP+JSON, and does not implement
+#   it over gRPC.
 # - @a2a-js/sdk 0.3 answers such a subscription with HTTP 500 and "Bug: …".
+# - A send without a message is -32600 to JSON-RPC 0.3 of a2a-sdk 1.x, an internal error to a2a-sdk
+#   0.3 over HTTP+JSON and gRPC, and to @a2a-js/sdk 0.3 over JSON-RPC and gRPC.
+# - @a2a-js/sdk 0.3 answers a body of text/plain with a parse error or HTTP 500.
 
 
 async def test_a2a_sdk_1():
@@ -100,6 +104,7 @@ async def test_a2a_sdk_1():
         report = await run_checks(url, timeout_s=PATIENCE_S)
     assert failures(report) == {
         ("reach.version", "GRPC 1.0"),
+        ("reach.params", "JSONRPC 0.3"),
         ("stream.subscribe", "HTTP+JSON 0.3"),
     }
 
@@ -110,15 +115,30 @@ async def test_a2a_sdk_0_3():
     with started(python, ROOT / "tests" / "client" / "clerk_sdk03.py") as url:
         report = await run_checks(url, timeout_s=PATIENCE_S)
     assert failures(report) == {
+        ("reach.params", "HTTP+JSON 0.3"),
+        ("reach.params", "GRPC 0.3"),
         ("stream.subscribe", "HTTP+JSON 0.3"),
         ("rest.push", "HTTP+JSON 0.3"),
+        ("rest.push", "GRPC 0.3"),
     }
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 @pytest.mark.parametrize(
     ("script", "expected"),
-    [("server_0_3.mjs", {("stream.subscribe", "HTTP+JSON 0.3")}), ("server_1.mjs", set())],
+    [
+        (
+            "server_0_3.mjs",
+            {
+                ("reach.params", "JSONRPC 0.3"),
+                ("reach.params", "GRPC 0.3"),
+                ("reach.body", "JSONRPC 0.3"),
+                ("reach.body", "HTTP+JSON 0.3"),
+                ("stream.subscribe", "HTTP+JSON 0.3"),
+            },
+        ),
+        ("server_1.mjs", set()),
+    ],
 )
 async def test_js_sdk(script, expected):
     with started("node", ROOT / "tests" / "legacy" / "js" / script) as url:

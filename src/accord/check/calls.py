@@ -1,8 +1,8 @@
 """The checks of one interface: calls, and what the answers must be.
 
 They run in the order of the table and share one conversation: the task that the first message makes
-is the one that is read, listed and canceled afterwards. An agent is sent one message, and a second
-one if it streams.
+is the one that is read, listed and canceled afterwards. An agent is sent one message, a second
+one if it streams, and one that it must refuse.
 """
 
 import json
@@ -16,6 +16,8 @@ from ..model import (
     PROBE,
     CancelTaskRequest,
     GetTaskRequest,
+    InvalidParams,
+    InvalidRequest,
     ListPushConfigsRequest,
     ListTasksRequest,
     Message,
@@ -65,6 +67,7 @@ class InterfaceChecks:
         self._sent = CallOutcome(is_sent=False)
         self._streamed = CallOutcome(is_sent=False)
         self._task: Task | None = None
+        self._without_params: tuple[int, int | None] = (0, None)  # status and code of its answer
         self._why_not = ""  # why the checks that follow can't be made
 
     @property
@@ -74,10 +77,14 @@ class InterfaceChecks:
             "reach.task": self._unknown_task,
             "reach.version": self._unknown_version,
             "reach.method": self._unknown_method,
+            "reach.params": self._no_params,
+            "reach.body": self._text_body,
             "send.answers": self._answers,
             "send.shape": self._shape,
             "send.get": self._get,
             "send.wait": self._wait,
+            "send.history": self._history,
+            "send.follow": self._follow,
             "stream.first": self._first,
             "stream.end": self._end,
             "stream.subscribe": self._subscribe,
@@ -174,6 +181,55 @@ class InterfaceChecks:
             f"Answer a method that does not exist with {wanted}.",
         )
 
+    async def _no_params(self) -> CheckVerdict:
+        interface = self.interface
+        if interface.is_grpc:
+            self.outcome = await interface.call_rpc("SendMessage", b"", {})
+            is_refused = isinstance(self.outcome.error, InvalidParams)
+            wanted = "the status INVALID_ARGUMENT"
+        elif interface.is_rest:
+            self.outcome = await interface.fetch("POST", self._below("/message:send"), b"{}", {})
+            is_refused = self._http_status() in ((400,) if interface.is_1 else (400, 422))
+            wanted = "400"
+        else:
+            self.outcome = await interface.post(_rpc(_send_method(interface.version), {}), {})
+            is_refused = _code(self.outcome) == -32602
+            wanted = "the error -32602"
+        self._without_params = self._http_status(), _code(self.outcome)
+        if is_refused:
+            return PASS
+        return CheckVerdict(
+            "fail",
+            f"a send without a message is answered with {self._said()}",
+            f"Answer a request that lacks what it needs with {wanted} (InvalidParams).",
+        )
+
+    async def _text_body(self) -> CheckVerdict:
+        interface = self.interface
+        if interface.is_grpc:
+            self.outcome = CallOutcome()
+            return _skip("gRPC has one type of body")
+        headers = {"Content-Type": "text/plain"}
+        if interface.is_rest:
+            path = self._below("/message:send")
+            self.outcome = await interface.fetch("POST", path, b"{}", headers)
+            is_refused = "CONTENT_TYPE_NOT_SUPPORTED" in _reasons(self.outcome)
+        else:
+            body = _rpc(_send_method(interface.version), {})
+            self.outcome = await interface.post(body, headers)
+            is_refused = _code(self.outcome) == -32005
+        status = self._http_status()
+        if is_refused or status == 415:
+            return PASS
+        if (status, _code(self.outcome)) == self._without_params:
+            return _skip("bodies are read whatever their type, which A2A does not forbid")
+        return CheckVerdict(
+            "fail",
+            f"a body of text/plain is answered with {self._said()}",
+            "Refuse a body that is not JSON with ContentTypeNotSupported. Web pages of any site "
+            "can send text/plain without asking.",
+        )
+
     # Sending
 
     async def _answers(self) -> CheckVerdict:
@@ -259,6 +315,44 @@ class InterfaceChecks:
             f"a blocking send returned a task that is {state.word}",
             "Return from a blocking send when the task has ended or waits for the client "
             "(A2A 1.0, section 3.2.2). Return early only if the client asks for it.",
+        )
+
+    async def _history(self) -> CheckVerdict:
+        if self._task is None:
+            return self._no_task()
+        # Before 1.0, zero was also what stood there if nothing was said.
+        most = 0 if self.interface.is_1 else 1
+        self.outcome = await self.interface.call(
+            "GetTask", GetTaskRequest(id=self._task.id, history_length=most)
+        )
+        fix = "Return at most historyLength messages of the history, the newest ones."
+        if self.outcome.error is not None:
+            what = f"GetTask with historyLength {most}: {self.outcome.said}"
+            return CheckVerdict("fail", what, fix)
+        found = len(self.outcome.result.history)
+        if found <= most:
+            return PASS
+        return CheckVerdict("fail", f"historyLength {most} gives {found} messages", fix)
+
+    async def _follow(self) -> CheckVerdict:
+        if self.interface.version == "0.1":
+            return self._not_part("refusing a message to a task that is over")
+        task = self._task
+        over = task is not None and task.status.state in FINAL
+        request = self._request()
+        request.message.task_id = task.id if over and task is not None else new_id()
+        self.outcome = await self.interface.call("SendMessage", request)
+        wanted = UnsupportedOperation if over else TaskNotFound
+        refused: tuple[type[Exception], ...] = (wanted,)
+        if not self.interface.is_1:  # which named no error for a task that is over
+            refused = (wanted, InvalidParams, InvalidRequest, TaskNotFound)
+        if isinstance(self.outcome.error, refused):
+            return PASS
+        what = "a task that is over" if over else "an unknown task"
+        return CheckVerdict(
+            "fail",
+            f"a message to {what}: {self.outcome.said}",
+            f"Answer a message to {what} with {wanted.__name__} (A2A 1.0, section 3.1.1).",
         )
 
     # Streaming
@@ -372,8 +466,6 @@ class InterfaceChecks:
         if declared:
             if error is None:
                 return PASS
-            if not self.interface.is_1 and isinstance(error, MethodNotFound | UnsupportedOperation):
-                return _skip(f"no list of push configs here: {self.outcome.said}")
             return CheckVerdict(
                 "fail",
                 f"the card declares push notifications, and their list is: {self.outcome.said}",
@@ -455,8 +547,16 @@ class InterfaceChecks:
     def _said(self) -> str:
         if self.outcome.error is not None:
             return self.outcome.said
+        code = _code(self.outcome) if not self.interface.is_rest else None
+        if code is not None:
+            return f"the error {code}"
         status = self._http_status()
         return f"HTTP {status}" if status else "an answer"
+
+
+def _send_method(version: str) -> str:
+    """What JSON-RPC calls a send in a version."""
+    return {"1.0": "SendMessage", "0.1": "tasks/send"}.get(version, "message/send")
 
 
 def _rpc(method: str, params: dict[str, Any]) -> bytes:

@@ -33,7 +33,8 @@ async def run_checks(
 ) -> CheckReport:
     """Check an agent: its card, then every interface the card names.
 
-    Sends one message per interface, and a second one if the agent streams.
+    Sends one message per interface, a second one if the agent streams, and one that it must
+    refuse.
 
     Args:
         place: The agent, as `accord.connect` takes it.
