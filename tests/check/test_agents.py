@@ -91,8 +91,8 @@ async def test_a_locked_agent_is_checked_with_a_credential():
 # - a2a-sdk 1.x serves a request for an unknown version over gRPC: only its HTTP routes look.
 # - Its HTTP+JSON 0.3 breaks a subscription to an unknown task off, after HTTP 200; so does
 #   a2a-sdk 0.3 itself.
-# - a2a-sdk 0.3 answers the list of push configs with HTTP 500 over HTTP+JSON, and does not implement
-#   it over gRPC.
+# - a2a-sdk 0.3 answers the list of push configs with HTTP 500 over HTTP+JSON, and does not
+#   implement it over gRPC.
 # - @a2a-js/sdk 0.3 answers such a subscription with HTTP 500 and "Bug: …".
 # - A send without a message is -32600 to JSON-RPC 0.3 of a2a-sdk 1.x, an internal error to a2a-sdk
 #   0.3 over HTTP+JSON and gRPC, and to @a2a-js/sdk 0.3 over JSON-RPC and gRPC.

@@ -20,6 +20,12 @@ class Trip:
     days: int = 2
 
 
+@dataclass
+class Leg:
+    start: str
+    end: str
+
+
 class TripStruct(msgspec.Struct):
     city: str
     days: int = 2
@@ -101,11 +107,23 @@ async def test_data_that_does_not_fit_names_the_field(connect, trip):
         assert (await client.list())["totalSize"] == 0
 
 
-async def test_text_that_is_no_json_is_not_taken_for_data(connect, trip):
-    """InvalidParams says what is needed (design, rule 11)."""
+async def test_plain_text_is_the_only_field_that_is_required(connect, trip):
+    """A type with one text that it needs takes that from people, too."""
 
     async def plan(wish: trip):
-        return wish.city
+        return f"{wish.city} {wish.days}"
+
+    async with connect(plan) as client:
+        assert text_of((await client.send("Rome, please"))["task"]) == "Rome, please 2"
+
+
+async def test_text_that_is_no_json_is_not_taken_for_data(connect):
+    """InvalidParams says what is needed, where it can't be known which field is meant (design, rule
+    11).
+    """
+
+    async def plan(leg: Leg):
+        return leg.start
 
     async with connect(plan) as client:
         refused = await refusal_of(client.send("Rome, please"))
@@ -223,19 +241,17 @@ async def test_any_dict_is_data(connect):
 async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
     """Binding comes before anything is stored, for later messages too (design, rule 11)."""
 
-    async def plan(wish: Trip):
-        return Ask("Which city?") if wish.city == "?" else wish.city
+    async def plan(leg: Leg):
+        return Ask("From where?") if leg.start == "?" else leg.start
 
     async with connect(plan) as client:
-        asked = (await client.send('{"city": "?"}'))["task"]
+        asked = (await client.send('{"start": "?", "end": "Oslo"}'))["task"]
         assert (
             await refusal_of(client.send(say("Rome", taskId=asked["id"])))
         ).reason == "INVALID_PARAMS"
         assert await client.get(asked["id"]) == asked
-        assert (
-            text_of((await client.send(say('{"city": "Rome"}', taskId=asked["id"])))["task"])
-            == "Rome"
-        )
+        answer = say('{"start": "Rome", "end": "Oslo"}', taskId=asked["id"])
+        assert text_of((await client.send(answer))["task"]) == "Rome"
 
 
 async def test_odd_media_types_are_taken_as_they_come(connect):
