@@ -199,9 +199,7 @@ class ServedAgent:
         ]
 
     def _interfaces(self, base: str) -> list[AgentInterface]:
-        """Where each version is spoken, and how. gRPC beside other agents needs a version with
-        tenants, which tell them apart.
-        """
+        """Where each version is spoken, and how. On gRPC a tenant tells agents apart."""
         to, port = self._serving, self._serving.grpc_port()
         places: list[AgentInterface] = []
         for version in to.versions:
@@ -210,7 +208,7 @@ class ServedAgent:
                 ways.append(("JSONRPC", base + to.rpc, ""))
             if version.rest:
                 ways.append(("HTTP+JSON", base + to.rest, ""))
-            if version.grpc and port is not None and (version.has_tenants or not self.path):
+            if version.grpc and port is not None:
                 tenant = self.path.rpartition("/")[2]
                 ways.append(("GRPC", _grpc_address(base, port), tenant))
             places += [

@@ -268,11 +268,13 @@ class GrpcDoor:
         made = proto_fields(operation, asked, self._version.number)
         if operation == "ListTasks" and self._version.number != "1.0":
             made = fields(operation, asked, "1.0")
-        if self._tenant:
+        if self._tenant and not self._version.grpc_tenant:
             made["tenant"] = self._tenant
         message = ParseDict(made, GetMessageClass(method.input_type)())
         path = f"/{self._version.grpc_service}/{method.name}"
         metadata = [(name.lower(), value) for name, value in credentials.items()]
+        if self._tenant and self._version.grpc_tenant:
+            metadata.append((self._version.grpc_tenant, self._tenant))
         is_stream = operation in ("SendStreamingMessage", "SubscribeToTask")
         make = self._channel.unary_stream if is_stream else self._channel.unary_unary
         call = make(path)(message.SerializeToString(), metadata=metadata, timeout=PATIENCE_S)

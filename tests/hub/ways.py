@@ -1,4 +1,4 @@
-"""Every way into an entry of a hub: 7 bindings and versions, asked as bytes."""
+"""Every way into an entry of a hub: 8 bindings and versions, asked as bytes."""
 
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ WayIn: TypeAlias = RpcDoor | RestDoor | GrpcDoor
 
 
 def ways_in(app: Any, channel: grpc.aio.Channel, name: str) -> list[WayIn]:
-    """The ways into the entry `name`. gRPC of 0.3 has neither path nor tenant, and is none."""
+    """The ways into the entry `name`."""
     base = f"/agents/{name}"
     v1, v03, v01 = VERSIONS
     v02 = v03._replace(number="0.2")  # spoken as 0.3 is
@@ -21,5 +21,5 @@ def ways_in(app: Any, channel: grpc.aio.Channel, name: str) -> list[WayIn]:
     return [
         *(RpcDoor(app, version, base) for version in (v1, v03, v02, v01)),
         *(RestDoor(app, version, base) for version in (v1, v03)),
-        GrpcDoor(channel, v1, name),
+        *(GrpcDoor(channel, version, name) for version in (v1, v03)),
     ]

@@ -263,6 +263,7 @@ def _details(entry: dict[str, Any]) -> str:
         "health": " ".join(
             [entry["health"].get("state", "new"), entry["health"].get("sentence", "")]
         ).strip(),
+        "address": entry.get("url", ""),
         "card": entry.get("card_url", ""),
         "signature": entry.get("signature", ""),
         "version": f"{entry.get('approved', 0)} in use, {entry.get('latest', 0)} is the latest",

@@ -287,7 +287,7 @@ def greet(
     if beside:
         echo(f"{len(beside) + 1} agents are served at {base}   (Ctrl-C stops them)")
         for one in (agent, *beside):
-            place = f"{base}/{one.slug}"
+            place = f"{base}/{one.slug}/"  # without the slash, some clients leave out the name
             skills = ", ".join(one.skills)
             echo("  ", style(one.name, bold=True), f"   {place}   ({skills})")
         base = f"{base}/{agent.slug}"

@@ -88,6 +88,7 @@ class Version(NamedTuple):
         None  # instead of `grpc_codec`: the one for callers of some user agent
     )
     grpc_text: Callable[[A2AError], str] = str  # what an error says
+    grpc_tenant: str = ""  # metadata that name a tenant; empty: it is in the request
     # pushed are whole tasks, as this codec writes them; None: events, as streams of 1.0 show them
     push_codec: Codec | None = None
     push_type: str = "application/json"
@@ -238,6 +239,7 @@ V0_3 = Version(
     grpc_codec=v03_grpc.CODEC,
     grpc_for=v03_grpc.for_caller,
     grpc_text=v03_grpc.error_text,
+    grpc_tenant=v03_grpc.TENANT,
     push_codec=v03.CODEC,
 )
 

@@ -53,7 +53,9 @@ def add_v03(card: Json) -> None:
     served.sort(key=lambda place: place["protocolBinding"] != "JSONRPC")
     card["url"] = served[0]["url"] if served else ""
     card["additionalInterfaces"] = [
-        {"url": place["url"], "transport": place["protocolBinding"]} for place in served
+        {"url": place["url"], "transport": place["protocolBinding"]}
+        for place in served
+        if not place.get("tenant")  # its readers would not name it, and reach another agent
     ]
     if card["capabilities"].get("extendedAgentCard"):
         card["supportsAuthenticatedExtendedCard"] = True

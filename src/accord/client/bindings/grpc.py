@@ -101,13 +101,13 @@ class Grpc:
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         data = self._codec.request(operation, request)
         rpc = self._codec.rpc(operation)
-        metadata = await self._with(extra)
+        metadata = await self._with(extra, request)
         _log_request(rpc, metadata, request)
         try:
             try:
                 answer = await self._unary(rpc, data, metadata, timeout_s)
             except grpc.aio.AioRpcError as error:
-                again = await self._renewed(error, extra, metadata)
+                again = await self._renewed(error, extra, request, metadata)
                 if again is None:
                     raise
                 answer = await self._unary(rpc, data, again, timeout_s)
@@ -132,7 +132,9 @@ class Grpc:
         For checks of what an agent refuses. Raises as `call` does.
         """
         path = self._codec.rpc("GetTask").rpartition("/")[0] + "/" + rpc
-        own = [(name, value) for name, value in await self._with(NOTHING) if name not in metadata]
+        own = [
+            (name, value) for name, value in await self._with(NOTHING, None) if name not in metadata
+        ]
         try:
             return await self._unary(path, data, (*own, *metadata.items()), timeout_s)
         except grpc.aio.AioRpcError as error:
@@ -150,7 +152,7 @@ class Grpc:
         self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
         data = self._codec.request(operation, request)
-        metadata = await self._with(extra)
+        metadata = await self._with(extra, request)
         try:
             async with self._channel.used() as channel:
                 first = self._frames(channel, operation, request, data, metadata, timeout_s)
@@ -159,7 +161,7 @@ class Grpc:
                         yield items
                 return
         except grpc.aio.AioRpcError as error:
-            again = await self._renewed(error, extra, metadata)
+            again = await self._renewed(error, extra, request, metadata)
             if again is None:
                 raise self._fault(operation, error, timeout_s) from None
         try:
@@ -203,8 +205,10 @@ class Grpc:
     async def close(self) -> None:
         await self._channel.close()
 
-    async def _with(self, extra: Extra) -> tuple[tuple[str, str], ...]:
+    async def _with(self, extra: Extra, request: Any) -> tuple[tuple[str, str], ...]:
         metadata = list(self._metadata)
+        if self._codec.tenant and (tenant := getattr(request, "tenant", "")):
+            metadata.append((self._codec.tenant, tenant))
         if extra.extensions:
             metadata.append((self._codec.extensions, extra.extensions))
         if extra.key:
@@ -223,7 +227,11 @@ class Grpc:
         return tuple(metadata)
 
     async def _renewed(
-        self, error: grpc.aio.AioRpcError, extra: Extra, before: tuple[tuple[str, str], ...]
+        self,
+        error: grpc.aio.AioRpcError,
+        extra: Extra,
+        request: Any,
+        before: tuple[tuple[str, str], ...],
     ) -> tuple[tuple[str, str], ...] | None:
         """What to send once more, with other credentials, to an agent that refused these; None if
         there are none. What is refused so has not been done.
@@ -231,7 +239,7 @@ class Grpc:
         is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
         if not is_refused or not await renewed(self._chosen):
             return None
-        again = await self._with(extra)
+        again = await self._with(extra, request)
         return again if again != before else None
 
     def _fault(

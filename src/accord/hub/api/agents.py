@@ -39,6 +39,7 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: EntryState
     visibility: Visibility
     description: str
+    url: str  # where it is called
     version: str
     health: dict[str, Any]
     team: str = ""
@@ -115,6 +116,7 @@ def view_of(entry: Entry, call: ApiCall | None = None) -> AgentView:
         state=entry.state,
         visibility=entry.visibility,
         description=fence_text(entry.settings.description or entry.card.description),
+        url=f"{call.hub.address}/agents/{entry.name}/" if call is not None else "",
         version=fence_text(entry.card.version, 80),
         health=msgspec.to_builtins(entry.health),
         team=entry.team,

@@ -154,6 +154,12 @@ class Gate:
         name, _, rest = request.target.raw.removeprefix(f"{PREFIX}/").partition("/")
         inner = request.below(f"{PREFIX}/{name}")
         try:
+            if name == ".well-known":
+                place = f"{self._hub.address}{PREFIX}/NAME"
+                raise EntryNotFound(
+                    f"no agent is at {PREFIX} itself. A client that resolves addresses against "
+                    f"{place} leaves out the name: give it {place}/ with the slash"
+                )
             caller = await self._hub.caller_of(request)
             entry = self._hub.registry.get_visible(name, caller)
             served = self._served.get(name)

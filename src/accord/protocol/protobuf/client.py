@@ -24,6 +24,7 @@ from ...model import (
 from ..client import MAX_WAIT_S, FrameDecoder, error_of
 from ..mending import Note
 from ..v03 import Form, RestClientV03, form_of_server, proto_json
+from ..v03 import grpc as v03_grpc
 from ..v03 import rest_client as v03_rest_client
 from ..v1 import client as v1_client
 from .messages import kind
@@ -59,9 +60,11 @@ class GrpcClientCodec:
         result: Callable[[str, bytes, Any, Note], Any],
         frames: Callable[[Any, Note], FrameDecoder],
         extensions: str,
+        tenant: str = "",
     ) -> None:
         self.version = version
-        self.extensions = extensions
+        self.extensions = extensions  # the metadata it names them in
+        self.tenant = tenant  # the same for the tenant; empty: that is in the request
         self._service = service
         self._rpcs = rpcs
         self._write = write
@@ -146,6 +149,7 @@ def _v03(objects: RestClientV03) -> GrpcClientCodec:
         result=objects.result,
         frames=objects.frames,
         extensions="x-a2a-extensions",
+        tenant=v03_grpc.TENANT,
     )
 
 

@@ -18,7 +18,9 @@ from .file_bytes import Form, form_of_caller
 from .proto_json import RELEASED
 from .rest import V03Rest
 
-__all__ = ["CODEC", "error_text", "for_caller"]
+__all__ = ["CODEC", "TENANT", "error_text", "for_caller"]
+
+TENANT = "a2a-tenant"  # of metadata: its requests have no place for one
 
 _json = msgspec.json.Decoder().decode
 

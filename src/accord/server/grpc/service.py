@@ -151,6 +151,9 @@ class GrpcEndpoint(Endpoint):
         data = await exchange.message()
         request, call.semantics = await offload(len(data), rpc.decode, data)
         if service.tenants is not None:
+            if version.grpc_tenant:
+                named = dict(exchange.head.metadata).get(version.grpc_tenant, "")
+                request.tenant = request.tenant or named
             if request.tenant:
                 try:
                     service, _ = service.of_tenant(request)
