@@ -6,7 +6,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,21 +16,29 @@ from tests.processes import Process, run, run_sync, start, until
 
 ROOT = Path(__file__).parent.parent
 DEMO = (sys.executable, "-m", "examples.demo")
+ENDED = "[data-announced=completed], [data-announced=input-required]"
 AGENTS = ("hr", "it", "facilities", "onboardingpro", "trip-planner")
 
 
-@contextlib.asynccontextmanager
-async def demo(*command: str) -> AsyncIterator[tuple[Process, str]]:
+@contextlib.contextmanager
+def running(*command: str) -> Iterator[tuple[Process, str]]:
     """The demo, once all it says is said."""
-    with start(*(command or DEMO), cwd=ROOT) as process:
-        lines = [await process.line()]
+    with start(*command, cwd=ROOT) as process:
+        lines = [process.line_sync()]
         while "until Ctrl-C" not in lines[-1]:
-            lines.append(await process.line())
+            lines.append(process.line_sync())
         try:
             yield process, "\n".join(line.rstrip("\n") for line in lines)
         finally:
             if process.returncode is None:
-                await process.stop()
+                process.stop_sync()
+
+
+@pytest.fixture(scope="module")
+def said() -> Iterator[str]:
+    """What a demo says that runs."""
+    with running(*DEMO) as (_, said):
+        yield said
 
 
 def children_of(pid: int) -> list[int]:
@@ -43,20 +51,33 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-async def test_every_line_it_offers_works_as_typed() -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "it/orderHardware",
+        "When does Ada Lovelace start?",
+        "input-required",
+        "IT: laptop shipped",
+        "7 artifacts   (completed)",
+    ],
+)
+def test_it_walks_a_conversation_with_questions_and_a_stream(said: str, shown: str) -> None:
+    assert shown in said
+
+
+async def test_every_line_it_offers_works_as_typed(said: str) -> None:
     """And the line that an answer offers, for the next message."""
-    async with demo() as (_, said):
-        typed = [line.strip() for line in said.splitlines() if re.match(r"  (accord|\.) ", line)]
-        activate, *lines = typed
-        assert len(lines) == 3
-        for line in lines:
-            done = await run("bash", "-c", f"{activate} && {line}")
-            assert done.code == 0, (line, done.err)
-        offered = re.search(r"answer with:  (.*)", done.err)
-        assert offered is not None, done.err
-        line = offered[1].replace('"..."', "2")
+    typed = [line.strip() for line in said.splitlines() if re.match(r"  (accord|\.) ", line)]
+    activate, *lines = typed
+    assert len(lines) == 3
+    for line in lines:
         done = await run("bash", "-c", f"{activate} && {line}")
-        assert "Day 2: " in done.out, done.err
+        assert done.code == 0, (line, done.err)
+    offered = re.search(r"answer with:  (.*)", done.err)
+    assert offered is not None, done.err
+    line = offered[1].replace('"..."', "2")
+    done = await run("bash", "-c", f"{activate} && {line}")
+    assert "Day 2: " in done.out, done.err
 
 
 class Hub:
@@ -69,53 +90,42 @@ class Hub:
 
 
 @needs_browser
-async def test_the_question_it_leaves_is_answered_in_the_console() -> None:
-    async with (
-        demo() as (_, said),
-        chromium() as browser,
-        page_of(browser, Hub(said), first=".question") as page,
-    ):
-        question = page.locator(".question", has_text="How many days")
+async def test_the_question_it_leaves_and_its_examples_are_there_to_click(said: str) -> None:
+    """Whoever opens the console may answer, and every example of its agents can be sent."""
+    hub = Hub(said)
+    async with chromium() as browser, page_of(browser, hub, first=".question") as page:
+        question = page.locator(".question", has_text="How many days").filter(
+            has=page.locator("form")
+        )
         await question.locator("input").fill("2")
         await question.locator("button[type=submit]").click()
         await question.wait_for(state="detached")
         await page.click(".rail >> text=Tasks")
         await page.click("text=A week in Oslo")
         await page.wait_for_selector("text=That is the plan for: A week in Oslo")
-
-
-@needs_browser
-async def test_every_example_it_offers_to_click_works() -> None:
-    async with demo() as (_, said), chromium() as browser:
-        hub = Hub(said)
-        async with page_of(browser, hub, first=".question") as page:
-            for name in AGENTS:
-                place = f"{hub.url}/console/chat?agent={name}"
-                await page.goto(place)
-                offered = page.locator(".chat .row button", has_text=re.compile("Ada|Rome"))
-                await offered.first.wait_for()
-                for n in range(await offered.count()):
-                    await page.goto(place)
-                    await page.evaluate("sessionStorage.clear()")
-                    await offered.nth(n).click()
-                    await page.wait_for_selector(
-                        "[data-announced=completed], [data-announced=input-required]",
-                        state="attached",
-                    )
-                    assert await page.locator("[role=alert]").count() == 0
+        for name in AGENTS:
+            place = f"{hub.url}/console/chat?agent={name}"
+            await page.goto(place)
+            offered = page.locator(".chat .row button", has_text=re.compile("Ada|Rome"))
+            await offered.first.wait_for()
+            for n in range(await offered.count()):
+                await page.click("text=New conversation")
+                await offered.nth(n).click()
+                await page.wait_for_selector(ENDED, state="attached")
+                assert await page.locator("[role=alert]").count() == 0
 
 
 @pytest.mark.parametrize(
-    "command",
-    [DEMO, ("sh", "-c", f'trap "" INT; exec {shlex.join(DEMO)}')],
-    ids=["started by a person", "started in the background"],
+    ("number", "command"),
+    [
+        (signal.SIGTERM, DEMO),
+        (signal.SIGINT, ("sh", "-c", f'trap "" INT; exec {shlex.join(DEMO)}')),
+    ],
+    ids=["SIGTERM", "SIGINT in the background"],
 )
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_it_stops_what_it_started(number: signal.Signals, command: tuple[str, ...]) -> None:
     """A shell ignores SIGINT for what it starts in the background, and so did our children."""
-    async with demo(*command) as (process, said):
-        found = re.search(r"http://[\d.:]+", said)
-        assert found is not None
+    with running(*command) as (process, _):
         left = children_of(process.pid)
         assert len(left) == 2
         assert await process.stop(number) == 0

@@ -109,22 +109,6 @@ def test_hello_is_a_handful_of_lines():
     assert len(code) <= 6
 
 
-def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
-    """`make demo` is the first thing a new user runs."""
-    done = run_sync(sys.executable, "-m", "examples.demo", "--once", cwd=EXAMPLES.parent)
-    assert done.code == 0, done.err
-    for shown in (
-        "it/orderHardware",
-        "When does Ada Lovelace start?",
-        "input-required",
-        "IT: laptop shipped",
-        "completed",
-        "/console/?key=",
-        "accord send",
-    ):
-        assert shown in done.out
-
-
 async def test_onboarding_collects_what_three_departments_make_and_asks_back():
     """The case the project began from: discover by cards, delegate, stream progress, collect
     artifacts, ask what is missing.
