@@ -121,6 +121,7 @@ class Engine:
         self._posts.open()
         self._tending = [
             asyncio.create_task(self._upkeep.run()),
+            asyncio.create_task(self._upkeep.guard()),
             asyncio.create_task(self._recovery.try_held()),
         ]
 

@@ -27,6 +27,10 @@ INTERRUPTED = (
     "interrupted: the server stopped while the agent was working; send the message again, "
     "under a new key if it had one"
 )
+CUT_OFF = (
+    "interrupted: the server that worked on this was not heard of for too long. It may still be "
+    "working. If doing it twice does no harm, send the message again, under a new key if it had one"
+)
 UNANSWERED = "no answer: the question was open for too long"
 
 RECENT_MS = 10_000  # what was recorded so shortly before a death may have to do with it
@@ -55,6 +59,7 @@ class Recovery:
         self._unanswered_ms = 0
         self._audit = OwnershipAudit(engine.tasks, self._take_up_unknown)
         engine.runs.on_mismatch = self._mismatch
+        engine.runs.on_given_up = self._retry_soon
 
     async def open(self) -> None:
         """Take up all there is, and return when it is stored: nobody is shown any of it as
@@ -74,7 +79,7 @@ class Recovery:
 
     async def check(self, is_clock_sure: bool = True) -> None:
         """Called every second: take up what others left, try again what did not fit."""
-        if self._tasks.is_draining or self._tasks.writer.fault:
+        if self._tasks.is_draining or self._tasks.writer.fault or not self._tasks.store.is_sure:
             return
         room = self._engine.limits.tasks - len(self._tasks.working)
         if room > 0:
@@ -86,7 +91,7 @@ class Recovery:
         for log in due:
             found = await self._tasks.own(log.namespace, log.ids.task_id)
             if isinstance(found, Log):
-                await self.take_up(found, died=False)
+                await self._take_up_unknown(found)
 
     async def take_up(self, log: Log, *, died: bool) -> None:
         """Go on with a task of ours that is worked on, and by nobody; not before its time, if it is
@@ -130,7 +135,9 @@ class Recovery:
         return orphans
 
     async def _take_up_unknown(self, log: Log) -> None:
-        """Deal with a task that is ours because of a claim whose answer was lost."""
+        """Deal with a task that is ours and worked on by nobody: its run was given up, or the
+        answer to its claim was lost.
+        """
         try:
             with log.held():
                 if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
@@ -178,7 +185,7 @@ class Recovery:
 
     async def _deal_with(self, log: Log, record: Record, *, died: bool) -> bool:
         if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
-            return await self._go_on(log, died=died)
+            return await self._go_on(log, died=died, is_orphan=bool(record.died_ms))
         is_answered = log.posts_read < log.posts  # and the answer is read next
         if record.at_ms < self._unanswered_ms and not is_answered:
             set_status(log, TaskState.FAILED, UNANSWERED)
@@ -213,7 +220,7 @@ class Recovery:
             )
         return True
 
-    async def _go_on(self, log: Log, *, died: bool) -> bool:
+    async def _go_on(self, log: Log, *, died: bool, is_orphan: bool = False) -> bool:
         """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether
         it goes on.
         """
@@ -229,7 +236,8 @@ class Recovery:
             if skill is None:
                 return self._give_up(log, f"the agent no longer has skill {log.skill!r}")
             if not skill.is_durable and (history is None or history.mismatched is None):
-                set_status(log, TaskState.FAILED, INTERRUPTED)
+                is_alive = is_orphan and self._tasks.store.is_shared  # perhaps, and cut off
+                set_status(log, TaskState.FAILED, CUT_OFF if is_alive else INTERRUPTED)
                 return False
             if history is None:
                 self._first_run(log, entries)
@@ -307,6 +315,12 @@ class Recovery:
         until = self._tasks.loop.time() + ALONE_S
         while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew
             await asyncio.sleep(_CHECK_S)
+
+    # Functions that were stopped since another process might have taken their tasks
+
+    def _retry_soon(self, run: Run) -> None:
+        """Go on as soon as we know that nobody has."""
+        self._retries.append((self._tasks.loop.time(), run.log))
 
     # Functions that have changed
 

@@ -24,6 +24,7 @@ log_ = logging.getLogger("accord")
 
 CHECK_S = 1.0
 BEAT_S = 5.0
+SURE_S = 0.25  # how often we ask whether others might begin with our tasks
 NOTE_S = 60.0  # of work, after which the log is told of it
 PURGE_S = 60.0
 CLOCK_S = 3600.0  # that the clock may gain on the time that has passed, before it is not believed
@@ -92,6 +93,19 @@ class Upkeep:
                 log_.debug("upkeep waits for the store: %s", error)
             except Exception:  # whatever it is, the next heartbeat must come
                 log_.exception("upkeep failed; trying again")
+
+    async def guard(self) -> None:
+        """Stop runs that must not work beside others, as soon as others might begin. `run` may be
+        waiting for the store just then.
+        """
+        store = self._tasks.store
+        while True:
+            await asyncio.sleep(SURE_S)
+            if store.is_sure:
+                continue
+            for run in self._runs.running():
+                if run.skill.is_alone:
+                    run.give_up()
 
     async def tend(self) -> None:
         """Do what is due."""

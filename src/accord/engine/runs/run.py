@@ -970,6 +970,11 @@ class Run:
         if self.is_over:
             raise asyncio.CancelledError
 
+    @property
+    def is_sure(self) -> bool:
+        """Nobody can have taken the task from this process."""
+        return self._runs.tasks.store.is_sure and not self.log.is_lost
+
     def begin_step(self) -> None:
         self._steps_under_way += 1
 
@@ -1069,6 +1074,18 @@ class Run:
         """Another process owns the task."""
         if self._move(Move.LOSE):
             self._halt()
+
+    def give_up(self) -> None:
+        """Another process may soon own the task: stop the function, and record nothing of that. If
+        nobody takes the task, we go on with it.
+        """
+        if self.state not in (State.WORKING, State.RELEASING):
+            return  # it does nothing
+        if self._refuse_call(self._runs.tasks.refusal()):
+            self._halt()
+        elif self._move(Move.LOSE):
+            self._halt()
+            self._runs.on_given_up(self)
 
     def interrupt(self, reason: str) -> None:
         """Stop the function and fail its task, for a reason of the server's; one that is being

@@ -56,6 +56,7 @@ class Runs:
             None  # put in by the app, which knows the client
         )
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
+        self.on_given_up: Callable[[Run], None] = lambda run: None
         # runs on whose first word depends whether there is a task, by the id that has
         self.unspoken: dict[tuple[Namespace, str], Run] = {}
         self.metrics: Metrics | None = None

@@ -186,6 +186,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        alone: bool = False,
         first_word: bool = False,
         run_s: float = ...,
         idle_s: float | None = ...,
@@ -204,6 +205,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        alone: bool = False,
         first_word: bool = False,
         run_s: float = ...,
         idle_s: float | None = ...,
@@ -223,6 +225,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        alone: bool = False,
         first_word: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
@@ -242,6 +245,10 @@ class AgentBase:
             default: Take messages that name no skill, instead of the first one defined.
             durable: Go on after a crash, which otherwise fails the run: the function is called
               again and what is in the log is replayed, so effects belong in `ctx.step`.
+            alone: Stop the function when the server has lost the database for so long that another
+              one may soon take up its task: the two never work side by side. What had been
+              recorded stays; a durable skill goes on from there, another one has failed. Without
+              it both may work for a while, and a function can ask `ctx.is_sure`.
             first_word: Let the first output decide whether there is a task. If it is a `Reply` or
               a Message, the sender gets that, and there is none; anything else begins one. An
               error before it is the answer of the call. Until then nothing is acknowledged or
@@ -279,6 +286,7 @@ class AgentBase:
                 card,
                 is_default=default,
                 is_durable=durable,
+                is_alone=alone,
                 has_first_word=first_word,
                 run_s=run_s,
                 idle_s=idle_s,

@@ -443,6 +443,15 @@ class Context:
         """
         return self._task_run.is_canceled
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other process can have taken up this task. False while the server can't reach
+        its database: what is done now may be done elsewhere too.
+
+        if ctx.is_sure: await send_money()
+        """
+        return self._task_run.is_sure
+
     @overload
     def delegate(
         self,

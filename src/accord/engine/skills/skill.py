@@ -56,6 +56,7 @@ class Skill:
         *,
         is_default: bool = False,
         is_durable: bool = False,
+        is_alone: bool = False,
         has_first_word: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
@@ -69,6 +70,7 @@ class Skill:
         self.id = card.id
         self.is_default = is_default
         self.is_durable = is_durable
+        self.is_alone = is_alone  # given up before another process may begin with its task
         self.has_first_word = has_first_word  # its first output decides whether there is a task
         self.run_s = run_s
         self.idle_s = idle_s
@@ -97,6 +99,11 @@ class Skill:
                 f"{self.function.__qualname__}: a durable skill has to be async def, since "
                 "ctx.step is awaited; "
                 "its steps may be plain functions"
+            )
+        if self.is_alone and self.kind in ("thread", "thread stream"):
+            raise TypeError(
+                f"{self.function.__qualname__}: a skill with alone=True has to be async def, since "
+                "a thread can't be stopped"
             )
         if self.has_first_word and not self.makes_task:
             raise TypeError(
