@@ -81,7 +81,8 @@ DEMO := $(if $(wildcard $(RUN)),$(VENV),.venv-demo)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-demo: $(DEMO)/.run $(CONSOLE) ## Start a hub with the example agents and walk through a conversation
+demo: $(DEMO)/.run ## Start a hub with the example agents and walk through a conversation
+	@$(PYTHON) console/build.py || true
 	@$(DEMO)/bin/python -m examples.demo
 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.

@@ -1,11 +1,13 @@
 """accord console, accord open: links that log a browser in at the web console."""
 
 import asyncio
+import shlex
 import webbrowser
 from collections.abc import Callable
 
 import click
 
+from ..extras import installed_from
 from ..net import AgentFault, Request
 from ..store import CommitFailed, open_store
 from .key import store_of, store_options
@@ -18,11 +20,13 @@ _TIMEOUT_S = 10.0
 
 
 def say_if_not_built() -> None:
-    """Say why a server that has just started prints no link."""
+    """Say why a server that has just started prints no link, and what to do."""
     from ..console import is_built
 
-    if not is_built():
-        echo("  console  not built: install Node 20 or newer, then in a clone:  make console")
+    if is_built():
+        return
+    again = f"pip install {shlex.quote(str(installed_from() or 'accord'))}"
+    echo(f"  console  not built: install Node 20 or newer, then:  {again}")
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
