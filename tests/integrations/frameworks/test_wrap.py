@@ -22,7 +22,12 @@ YES = {"type": "boolean"}
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
-PHOTO = File(base64.b64decode(PIXEL), name="photo.png")
+FILES = [
+    File(base64.b64decode(PIXEL), name="photo.png"),
+    File(b"ID3 sound", name="talk.mp3"),
+    File(b"\0\0\0\x18ftypmp42 a film", name="film.mp4"),
+    File(b"%PDF-1.4 a page", name="a page, signed.pdf"),
+]
 
 # What frameworks warn of in their own code is not ours to mend.
 pytestmark = [
@@ -83,16 +88,23 @@ async def test_two_conversations_at_once_do_not_mix(made: ModuleType) -> None:
     assert said == [answered(f"{name} 0", f"{name} 1", f"{name} 2") for name in "ab"]
 
 
-async def test_a_picture_reaches_the_model_and_stays_in_the_history(made: ModuleType) -> None:
-    """The model saw nothing of it, and the task was completed."""
-    if not getattr(made, "TAKES_FILES", True):
-        pytest.skip("this framework takes no files")
+@pytest.mark.parametrize("sent", FILES, ids=lambda file: file.media_type)
+async def test_a_file_reaches_the_model_and_stays_in_the_history(
+    made: ModuleType, sent: File
+) -> None:
+    """Or it is refused, where the framework has no form for it. The model saw nothing of it, and
+    the task was completed.
+    """
     async with connect(Agent.wrap(made.talker)) as client:
         talk = client.conversation()
-        assert (await talk.send(["look", PHOTO])).text.strip() == answered("look")
-        assert script.seen == [PHOTO.data]
+        if sent.media_type not in getattr(made, "TAKES", [sent.media_type]):
+            with pytest.raises(ContentTypeNotSupported, match=sent.media_type):
+                await talk.send(["look", sent])
+            return
+        assert (await talk.send(["look", sent])).text.strip() == answered("look")
+        assert script.seen == [sent.data]
         assert (await talk.send("again")).text.strip() == answered("look", "again")
-        assert script.seen == [PHOTO.data] * 2
+        assert script.seen == [sent.data] * 2
 
 
 async def test_a_file_of_text_is_told_as_text(made: ModuleType) -> None:
@@ -104,8 +116,9 @@ async def test_a_file_of_text_is_told_as_text(made: ModuleType) -> None:
 @pytest.mark.parametrize("card", [{}, {"strict_modes": False}], ids=["as it is", "not strict"])
 async def test_a_file_that_can_not_be_passed_on_is_refused(made: ModuleType, card: Any) -> None:
     """It would be lost without a word. Nothing is asked of the model."""
-    unknown = File(b"?", media_type="application/octet-stream")
-    sent = [unknown] if getattr(made, "TAKES_FILES", True) else [unknown, PHOTO]
+    sent = [File(b"?", media_type="application/octet-stream")]
+    if getattr(made, "TAKES", True) == ():
+        sent += FILES
     if not card:
         sent.append(File(b"PK", name="all.zip"))
     async with connect(Agent.wrap(made.talker, **card)) as client:

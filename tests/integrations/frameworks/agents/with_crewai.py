@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from . import script
 
 SCHEMA = None  # feedback is any text
-TAKES_FILES = False
+TAKES = ()  # no files but those of text
 
 
 class FakeModel(BaseLLM):

@@ -28,9 +28,7 @@ class FakeModel(BaseChatModel):
 
     def reply(self, messages: list[BaseMessage]) -> Iterator[AIMessageChunk]:
         blocks = [block for m in messages if m.type == "human" for block in m.content_blocks]
-        script.seen += [
-            base64.b64decode(block["base64"]) for block in blocks if block["type"] == "image"
-        ]
+        script.seen += [base64.b64decode(block["base64"]) for block in blocks if "base64" in block]
         for word in script.answer([str(m.text) for m in messages if m.type == "human"]):
             yield AIMessageChunk(word)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ToolCallBlock
-from llama_index.core.llms import ChatMessage, ChatResponse, ImageBlock
+from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from pydantic import BaseModel
 from workflows import Context
@@ -21,8 +21,9 @@ class FakeModel(MockFunctionCallingLLM):
 
     def said(self, messages: Sequence[ChatMessage]) -> list[str]:
         blocks = [block for message in messages for block in message.blocks]
-        images = [block for block in blocks if isinstance(block, ImageBlock)]
-        script.seen += [image.resolve_image().read() for image in images]
+        for block in blocks:
+            if block.block_type != "text":
+                script.seen.append(getattr(block, f"resolve_{block.block_type}")().read())
         return [str(message.content) for message in messages if message.role == "user"]
 
     async def words(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from . import script
 
+TAKES = ("image/png", "application/pdf")
 set_tracing_disabled(True)
 
 
@@ -22,11 +23,8 @@ class FakeModel(ScriptedModel):
     def said(self, items: list[Any]) -> list[str]:
         contents = [item["content"] for item in items if item.get("role") == "user"]
         parts = [part for one in contents if isinstance(one, list) for part in one]
-        script.seen += [
-            base64.b64decode(part["image_url"].partition(",")[2])
-            for part in parts
-            if part["type"] == "input_image"
-        ]
+        urls = [part.get("image_url") or part.get("file_data") for part in parts]
+        script.seen += [base64.b64decode(url.partition(",")[2]) for url in urls if url]
         return [one if isinstance(one, str) else one[0]["text"] for one in contents]
 
     async def stream_response(

@@ -25,7 +25,8 @@ class FakeModel(Model):
 
     def said(self, messages: list[Any]) -> list[str]:
         parts = [part for m in messages if m["role"] == "user" for part in m["content"]]
-        script.seen += [part["image"]["source"]["bytes"] for part in parts if "image" in part]
+        blocks = [block for part in parts for block in part.values() if "source" in block]
+        script.seen += [block["source"]["bytes"] for block in blocks]
         return [part["text"] for part in parts if "text" in part]
 
     async def words(self, messages: list[Any]) -> AsyncIterator[str]:
