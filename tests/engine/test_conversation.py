@@ -45,7 +45,7 @@ async def test_a_message_that_waited_for_its_turn_is_answered_in_its_own_modes(c
         if text == "first":
             entered.set()
             await gate.wait()
-            return Ask("And?")
+            return Ask("And?", takes_waiting=True)
         return ", ".join(ctx.accepted_output_modes)
 
     async with connect(talk) as client:

@@ -98,7 +98,7 @@ async def test_a_message_that_waited_finds_what_the_turn_before_it_left(connect_
         if text == "first":
             entered.set()
             await gate.wait()
-            return Ask("And?")
+            return Ask("And?", takes_waiting=True)
         return " ".join(ctx.state["said"])
 
     async with connect_rpc(talk, store=store) as client:

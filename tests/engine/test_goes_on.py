@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Context, Message
+from accord import Agent, Ask, Context, Message
 from accord.engine.durable.steps import StepFailed
 from accord.store.contract import Item
 from accord.store.sqlite.store import SqliteStore
@@ -347,12 +347,14 @@ async def test_messages_that_waited_for_a_run_get_their_turn_in_the_next_process
 ) -> None:
     """An accepted message is kept, in its place in the queue."""
     agent, gate, working = Agent("Chat"), asyncio.Event(), asyncio.Event()
+    heard: list[str] = []
 
     @agent.skill(durable=True)
-    async def chat(text: str, ctx: Context) -> str:
+    async def chat(text: str) -> str | Ask:
         working.set()
         await gate.wait()
-        return text + await ctx.ask("1?") + await ctx.ask("2?")
+        heard.append(text)
+        return Ask("More?", takes_waiting=True) if text != "c" else "".join(heard)
 
     async with place.process(agent) if how == "stopped" else place.dying(agent) as process:
         task = await process.send(message("a", returnImmediately=True))

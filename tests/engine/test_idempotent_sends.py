@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Context, Reply, Retention
+from accord import Agent, Ask, Context, Reply, Retention
 from accord.engine.log import writer
 from accord.model import Message, Part, Role, SendMessageRequest
 from accord.store.contract import CommitFailed, Item, Namespace, Store
@@ -40,9 +40,8 @@ async def test_two_keys_that_come_before_a_commit_are_both_kept(store: str) -> N
     agent = Agent("Chat")
 
     @agent.skill
-    async def chat(text: str, ctx: Context) -> None:
-        while True:
-            await ctx.ask("More?")
+    async def chat(text: str) -> Ask:
+        return Ask("More?", takes_waiting=True)
 
     async with serving(agent, store) as process:
         task = await process.send(message("go"))

@@ -26,7 +26,7 @@ class Copier:
     async def copy(self, file: File, ctx: Context) -> Ask:
         self.calls.append(file.name)
         await self.go_on.wait()
-        return Ask("Another?")
+        return Ask("Another?", takes_waiting=True)
 
 
 def file(name: str, **more: Any) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Shop:
     async def chat(self, text: str) -> Ask:
         self.calls.append(f"chat {text}")
         await self.go_on.wait()
-        return Ask("More?")
+        return Ask("More?", takes_waiting=True)
 
 
 class Two:

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -31,19 +32,19 @@ class Odd(BaseException):
     """No Exception: what catches those does not catch it."""
 
 
-RAISES: dict[str, BaseException] = {
-    "KeyError": KeyError("price"),
-    "RuntimeError": RuntimeError("broken"),
-    "Odd": Odd(),
-    "CancelledError": asyncio.CancelledError(),
-    "Unavailable": Unavailable("not now"),
-    "ValueError": ValueError("too many"),
+RAISES: dict[str, Callable[[str], BaseException]] = {
+    "KeyError": KeyError,
+    "RuntimeError": RuntimeError,
+    "Odd": Odd,
+    "CancelledError": asyncio.CancelledError,
+    "Unavailable": Unavailable,
+    "ValueError": ValueError,
 }
 
 
 def check(name: str) -> None:
     if name in RAISES:
-        raise RAISES[name]
+        raise RAISES[name]("the price")
 
 
 @dataclass
@@ -88,7 +89,7 @@ class Shop:
     async def take(self, name: str) -> Ask:
         self.calls.append(name)
         await self.go_on.wait()
-        return Ask("More?")
+        return Ask("More?", takes_waiting=True)
 
 
 @pytest.fixture(params=["dataclass", "pydantic"])
@@ -122,7 +123,7 @@ async def test_a_first_message_is_refused_and_names_what_was_raised(
                 await process.send(order(name, kind))
             assert refused.value.reason == "INVALID_PARAMS"
             assert name == "ValueError" or f"raised {name}" in str(refused.value)
-            assert "price" not in str(refused.value)
+            assert name == "ValueError" or "the price" not in str(refused.value)
         assert told(await process.send(order("good", kind))) == "More?"
     assert shop.calls == ["good"]
 
@@ -226,7 +227,7 @@ async def test_a_task_whose_own_message_no_longer_passes_fails_and_others_go_on(
         ]
         await until(lambda: len(shop.calls) == 2)
     shop.go_on.set()
-    monkeypatch.setitem(RAISES, "now wrong", Odd())
+    monkeypatch.setitem(RAISES, "now wrong", Odd)
     async with any_place.process(shop.agent) as process:
         good = await reaches(process, tasks[1]["id"], "TASK_STATE_INPUT_REQUIRED")
         failed = await reaches(process, tasks[0]["id"], "TASK_STATE_FAILED")
@@ -249,9 +250,9 @@ async def test_an_answer_whose_check_raises_is_asked_for_again(any_place: Place)
 async def test_an_error_of_the_protocol_that_a_check_raises_is_what_its_sender_gets(
     any_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(RAISES, "none such", TaskNotFound("no such order"))
+    monkeypatch.setitem(RAISES, "none such", TaskNotFound)
     shop = Shop()
     async with any_place.process(shop.agent) as process:
-        with pytest.raises(Refused, match="no such order") as refused:
+        with pytest.raises(Refused, match="the price") as refused:
             await process.send(order("none such", "dataclass"))
     assert refused.value.reason == "TASK_NOT_FOUND"

@@ -173,7 +173,7 @@ async def test_every_message_is_answered_by_its_own_turn_and_kept(server: Server
     rounds, sends = size(20, 500), 20
     clients, answered = server.clients(), Counter[str]()
     for round_ in range(rounds):
-        task = await clients[round_ % len(clients)].send(message("hello", "talk"))
+        task = await clients[round_ % len(clients)].send(message("hello", "turns"))
         said = [message(f"word {n}", task_id=task["id"]) for n in range(sends)]
         speakers = [clients[n % len(clients)] for n in range(sends)]
         answers = await asyncio.gather(

@@ -29,13 +29,13 @@ async def plain(text: str) -> str:
 @agent.skill
 async def flow(text: str) -> Ask:
     await asyncio.sleep(0.02)
-    return Ask(f"heard {text}")
+    return Ask(f"heard {text}", takes_waiting=True)
 
 
 @agent.skill(durable=True)
 async def chat(text: str) -> Ask:
     await asyncio.sleep(0.02)
-    return Ask(f"heard {text}")
+    return Ask(f"heard {text}", takes_waiting=True)
 
 
 @agent.skill(durable=True)

@@ -376,11 +376,11 @@ class World:
 
     async def flow(self, text: str) -> Ask:
         await asyncio.sleep(0.05)
-        return Ask(f"heard {text}")
+        return Ask(f"heard {text}", takes_waiting=True)
 
     async def chat(self, text: str) -> Ask:
         await asyncio.sleep(0.1)
-        return Ask(f"heard {text}")
+        return Ask(f"heard {text}", takes_waiting=True)
 
     async def trip(self, text: str, ctx: Context) -> str:
         hotel = await ctx.step(self.book, text, "hotel", name="hotel")

@@ -45,7 +45,7 @@ async def talk(text: str, ctx: Context):
 @agent.skill
 async def turns(text: str):
     """Like `talk`, but every message calls the function afresh."""
-    return "stopped" if text == "stop" else Ask(f"heard {text}")
+    return "stopped" if text == "stop" else Ask(f"heard {text}", takes_waiting=True)
 
 
 @agent.skill

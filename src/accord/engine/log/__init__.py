@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .log import Log as Log
     from .log import Origin as Origin
     from .log import Turn as Turn
+    from .log import asked_since as asked_since
     from .receipt import Accepted as Accepted
     from .receipt import Receipt as Receipt
     from .tasks import Tasks as Tasks
@@ -89,6 +90,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "StepLeft": "entries",
             "Tasks": "tasks",
             "Turn": "log",
+            "asked_since": "log",
             "View": "views",
             "Worked": "entries",
             "state_of": "entries",

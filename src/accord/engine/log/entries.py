@@ -132,6 +132,7 @@ class StatusChanged(msgspec.Struct, gc=False):
     # of a bridge: where the other side's events stand behind this one, "" if it numbers none; None
     # if the function said it by itself
     cursor: str | None = None
+    keeps_waiting: bool = False  # of a question: a message that came before it may answer it
 
 
 class ArtifactChanged(msgspec.Struct, gc=False):
@@ -386,7 +387,9 @@ def _encode_artifact(entry: ArtifactChanged) -> tuple[bytes, bytes]:
 def _encode_status(entry: StatusChanged) -> tuple[bytes, bytes]:
     frame = v1.encode_event(entry.update)
     values = (entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons)
-    if entry.cursor is not None:
+    if entry.keeps_waiting:
+        head = _head(*values, entry.cursor, True)
+    elif entry.cursor is not None:
         head = _head(*values, entry.cursor)
     else:
         head = _head(*values) if any(values) else b""
@@ -507,7 +510,8 @@ def _decode(line: bytes, ids: Ids) -> Entry:
         return StatusChanged(event)
     answers, refuses, reasons = _turns(head)
     cursor = head[5] if len(head) > 5 else None
-    return StatusChanged(event, answers, refuses, head[2], head[3], reasons, cursor)
+    keeps_waiting = len(head) > 6 and bool(head[6])
+    return StatusChanged(event, answers, refuses, head[2], head[3], reasons, cursor, keeps_waiting)
 
 
 def _turns(head: list[Any]) -> Turns:

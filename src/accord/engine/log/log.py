@@ -54,7 +54,7 @@ from .snapshot import LONG, EncodedParts, encode_task
 from .views import Tail
 from .writer import Lost, Writer
 
-__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Ownership", "Turn"]
+__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Ownership", "Turn", "asked_since"]
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
@@ -152,6 +152,7 @@ class Log:
         "_stored_state",
         "_waiting",
         "about",
+        "asked_pos",
         "at_ms",
         "holds",
         "ids",
@@ -205,6 +206,8 @@ class Log:
         self.size = size  # of all lines: what the task holds, and a little more
         self.turns: list[int] = []  # begun and not answered
         self.inbox: deque[Turn] = deque()  # messages that wait for their turn
+        # where it last asked something that only a later message answers; 0: not in this process
+        self.asked_pos = 0
         self.run: Owner | None = None
         self.tail: Tail | None = None  # if somebody reads along
         self.holds = 0  # operations under way that need it to stay
@@ -367,9 +370,13 @@ class Log:
         *,
         refusal: A2AError | None = None,
         cursor: str | None = None,
+        keeps_waiting: bool = False,
     ) -> None:
         """Give the task a new status, now. An interrupted or terminal one answers the turns that
         have begun; with a refusal, their senders get that error instead.
+
+        An interrupted status is a question. A message that waits was accepted before it, so it is
+        no answer and is refused, unless the status `keeps_waiting` messages for their own turns.
         """
         at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
         status = TaskStatus(state=state, message=message, timestamp=now)
@@ -385,9 +392,15 @@ class Log:
             entry.answers = tuple(self.turns)
             if ends:
                 entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
+            elif keeps_waiting:
+                entry.keeps_waiting = True
+            elif self.inbox:
+                error = asked_since(self.ids.task_id)
+                entry.refuses = tuple(turn.number for turn in self.inbox)
+                entry.reasons = tuple(_reason(turn, error) for turn in entry.refuses)
         if refusal is not None:
             entry.refuses = (*entry.answers, *entry.refuses)
-            entry.reasons = tuple(_reason(turn, refusal) for turn in entry.answers)
+            entry.reasons += tuple(_reason(turn, refusal) for turn in entry.answers)
             entry.answers = ()
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
@@ -405,6 +418,9 @@ class Log:
             self._log_state(state, at_ms)
         if ends:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
+        elif state in INTERRUPTED and not keeps_waiting:
+            self.inbox.clear()
+            self.asked_pos = self.pos
 
     def _log_state(self, state: TaskState, at_ms: int) -> None:
         """One line in the log of tasks, for a task that has ended or waits for someone."""
@@ -459,10 +475,9 @@ class Log:
         return Turn(self.append(added), message, modes, reopens, sender)
 
     def refuse(self, turn: Turn, error: A2AError) -> None:
-        """A message that waited gets no turn, though the task goes on."""
-        status = msgspec.structs.replace(self.draft.status, message=None)
+        """A message that waited gets no turn, though the task goes on as it is."""
         update = StatusUpdate(
-            task_id=self.ids.task_id, context_id=self.ids.context_id, status=status
+            task_id=self.ids.task_id, context_id=self.ids.context_id, status=self.draft.status
         )
         reasons = (_reason(turn.number, error),)
         self.append(StatusChanged(update, refuses=(turn.number,), reasons=reasons))
@@ -724,6 +739,15 @@ def _is_output(event: Any) -> bool:
     if not isinstance(event, StatusUpdate) or event.status.message is None:
         return False
     return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
+
+
+def asked_since(task_id: str) -> UnsupportedOperation:
+    """Return the error for a message that was accepted before the question that is open."""
+    return UnsupportedOperation(
+        f"task {task_id} asked a question after it had accepted your message, so the message is no "
+        "answer to it; read the question, and send the message again if it answers that",
+        taskId=task_id,
+    )
 
 
 def _reason(turn: int, error: A2AError) -> tuple[int, str, str]:

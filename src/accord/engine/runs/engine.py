@@ -39,7 +39,9 @@ from ..log import (
     Numbered,
     Receipt,
     Sender,
+    StatusChanged,
     Turn,
+    asked_since,
     state_of,
 )
 from ..skills import AgentBase, Cancellation, Skill, skill_named
@@ -205,10 +207,13 @@ class Engine:
         task_id = request.message.task_id
         refused = 0
         found: Log | Record | None = None
+        seen: int | None = None  # how far the log was stored when the message came
         while refused < MAX_ROUTES:
             found = await self.tasks.own(namespace, task_id, reopen=reopen)
             if found is None:
                 raise not_found(task_id)
+            if seen is None:
+                seen = found.stored_at[0] if isinstance(found, Log) else found.pos
             # Under a key it is a post where others use the store too, also to ourselves: key and
             # message are then one item.
             if isinstance(found, Log) and not (
@@ -216,7 +221,7 @@ class Engine:
             ):
                 try:
                     accepted = await self.hand_over(
-                        found, request, sender, idempotency=idempotency, reopen=reopen
+                        found, request, sender, idempotency=idempotency, reopen=reopen, seen=seen
                     )
                     return self.tasks.receipt(accepted)
                 except (
@@ -225,6 +230,7 @@ class Engine:
                     continue
                 except Lost:
                     refused += 1
+                    seen = None  # it was not ours any more, and has gone on elsewhere
                     continue
             if isinstance(found, Log):
                 await found.stored()
@@ -239,7 +245,9 @@ class Engine:
             self._check_skill(request, record.namespace, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
-            posted = await self._posts.send(record, request, sender, idempotency, reopen=reopen)
+            posted = await self._posts.send(
+                record, request, sender, idempotency, reopen=reopen, seen=seen
+            )
             if posted is not None:
                 return self.tasks.receipt(posted)
             if idempotency is not None and await self._is_used(idempotency):
@@ -261,11 +269,14 @@ class Engine:
         idempotency: Idempotency | None = None,
         reopen: bool = False,
         post: ReceivedPost | None = None,
+        seen: int | None = None,
     ) -> Accepted:
-        """Hand a message to a task that is ours. Raises as `resume` does."""
+        """Hand a message to a task that is ours. It was accepted when the log was stored up to
+        `seen`: what was asked after that, it does not answer. Raises as `resume` does.
+        """
         try:
             with log.held():
-                return await self._hand_over(log, request, sender, idempotency, reopen, post)
+                return await self._hand_over(log, request, sender, idempotency, reopen, post, seen)
         finally:
             self.tasks.release(
                 log
@@ -279,6 +290,7 @@ class Engine:
         idempotency: Idempotency | None,
         reopen: bool,
         post: ReceivedPost | None,
+        seen: int | None,
     ) -> Accepted:
         message, configuration = request.message, request.configuration
         await self._recovery.take_up(log, died=True)  # of a process that died a moment ago
@@ -296,6 +308,9 @@ class Engine:
         if log.state in FINAL and (run is not None or not reopen):
             await log.stored()  # an end is told when it is stored, also as the reason of a refusal
             raise _has_ended(*log.ids, log.state)
+        if seen is not None and log.state in INTERRUPTED and seen < _asked_pos(log, recorded):
+            await log.stored()  # so is a question
+            raise asked_since(log.ids.task_id)
         if len(log.inbox) >= self.limits.waiting_messages:
             what = f"{len(log.inbox)} messages already wait for task {log.ids.task_id}"
             raise TooManyRequests(what, retry_after_s=1, taskId=log.ids.task_id)
@@ -472,6 +487,16 @@ class Engine:
             running,
             log.snapshot().task,
         )
+
+
+def _asked_pos(log: Log, recorded: tuple[History, list[Numbered]] | None) -> int:
+    """Where a task asked what it waits for now; 0 if any message may answer it."""
+    if log.asked_pos or recorded is None:
+        return log.asked_pos
+    for pos, _, _, entry in reversed(recorded[1]):
+        if isinstance(entry, StatusChanged) and entry.update.status.state in INTERRUPTED:
+            return 0 if entry.keeps_waiting else pos
+    return 0
 
 
 class _Rested(Exception):

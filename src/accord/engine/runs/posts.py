@@ -38,6 +38,8 @@ class Posted(msgspec.Struct, omit_defaults=True):
 
     request: SendMessageRequest
     sender: Sender = NOBODY
+    # how far the task's log was stored when it was accepted; None: an older release did not say
+    seen: int | None = None
 
 
 _decode = msgspec.json.Decoder(Posted).decode
@@ -65,9 +67,12 @@ class Posts:
         sender: Sender,
         idempotency: Idempotency | None,
         *,
+        seen: int,
         reopen: bool = False,
     ) -> Accepted | None:
-        """Send a message to a task another process owns; None if that has left it meanwhile."""
+        """Send a message to a task another process owns; None if that has left it meanwhile.
+        `seen` is how far the log was stored when the message came.
+        """
         kind = PostKind.REOPEN if reopen else PostKind.MESSAGE
         view = await self._watch(record)
         if view is None:
@@ -75,7 +80,7 @@ class Posts:
         try:
             if idempotency is not None:
                 idempotency.task_id = record.id
-            body = v1.encode(Posted(request, sender))
+            body = v1.encode(Posted(request, sender, seen))
             post_id = await self._post(record, kind, body, idempotency)
             if post_id is None:
                 return None
@@ -195,6 +200,7 @@ class Posts:
                 posted.request,
                 posted.sender,
                 post=post,
+                seen=posted.seen,
                 reopen=post.kind is PostKind.REOPEN,
             )
         except Unavailable:  # of the store: no reason to refuse anything, it is read again

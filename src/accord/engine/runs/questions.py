@@ -174,12 +174,8 @@ class Questions:
             self._asking.release()
 
     async def _next_message(self, branch: Branch, n: int) -> Message:
-        """The oldest message that waits for a turn, or the next to come."""
+        """The next message that is accepted now that the question is stored."""
         run = self._run
-        if run.log.inbox:
-            turn = run.log.inbox.popleft()
-            self._take(branch, n, turn)
-            return turn.message
         answer: asyncio.Future[Turn] = run.loop.create_future()
         self._answer = (branch, n, answer)
         run.pause()

@@ -434,7 +434,10 @@ class Run:
         if isinstance(value, Ask):
             self._resend_changed()
             self._rest_with(
-                TaskState.INPUT_REQUIRED, parts_of(value.question, value.type), metadata=None
+                TaskState.INPUT_REQUIRED,
+                parts_of(value.question, value.type),
+                metadata=None,
+                keeps_waiting=value.takes_waiting,
             )
             return
         if self._left_open is not None:
@@ -459,11 +462,18 @@ class Run:
         self.log.is_clear = True
         self.log.rest()
 
-    def _rest_with(self, state: TaskState, word: Any, metadata: Metadata | None) -> None:
+    def _rest_with(
+        self,
+        state: TaskState,
+        word: Any,
+        metadata: Metadata | None,
+        *,
+        keeps_waiting: bool = False,
+    ) -> None:
         """The function has returned, and the next message calls it again."""
         write = self.state_to_store()
         self._rest()
-        self.status(state, word, metadata)
+        self.status(state, word, metadata, keeps_waiting=keeps_waiting)
         self.remember(write)
         self._move(Move.END)
 
@@ -525,7 +535,7 @@ class Run:
             before = self._status_before
             if before is not None:
                 self._rest()
-                self.log.set_status(before.state, before.message, refusal=error)
+                self.log.set_status(before.state, before.message, refusal=error, keeps_waiting=True)
             else:
                 self.log.set_status(TaskState.REJECTED, self._last_words(str(error)), refusal=error)
             self._move(Move.END)
@@ -692,6 +702,7 @@ class Run:
         *,
         refusal: A2AError | None = None,
         cursor: str | None = None,
+        keeps_waiting: bool = False,
     ) -> None:
         if self.is_over or self.log.state in FINAL:
             self._drop()
@@ -701,7 +712,15 @@ class Run:
         self.progressed_s = time.monotonic()
         self._has_output = True
         message = None if word is None else self._message(word)
-        self.log.set_status(state, message, metadata, origin, refusal=refusal, cursor=cursor)
+        self.log.set_status(
+            state,
+            message,
+            metadata,
+            origin,
+            refusal=refusal,
+            cursor=cursor,
+            keeps_waiting=keeps_waiting,
+        )
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
         """Say how far the work is."""

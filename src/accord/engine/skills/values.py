@@ -53,14 +53,21 @@ class StatusMessage(_Said):
 class Ask:
     """Returned by a skill: ends the turn with a question; the next message answers it.
 
-    `type` says what answer is expected, as a type or a JSON Schema.
+    A message that came while the skill worked was sent before the question, so it is no answer and
+    is refused. For a chat, where any message is as good as another, let it have its turn.
+
+    Args:
+        question: What the client is asked.
+        type: What answer is expected, as a type or a JSON Schema.
+        takes_waiting: Messages that came before the question get their turns.
     """
 
-    __slots__ = ("question", "type")
+    __slots__ = ("question", "takes_waiting", "type")
 
-    def __init__(self, question: str, type: Any = None) -> None:
+    def __init__(self, question: str, type: Any = None, *, takes_waiting: bool = False) -> None:
         self.question = question
         self.type = type
+        self.takes_waiting = takes_waiting
 
 
 def to_parts(value: Any) -> list[Part]:
