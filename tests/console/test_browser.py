@@ -1,6 +1,7 @@
 """The console as a person uses it, in a real browser."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -267,6 +268,33 @@ async def test_calls_are_shown_as_they_come():
             await client.send("hello", skill="show")
             await page.click("tbody >> text=SendMessage")
             await page.wait_for_selector("pre >> text=hello")
+
+
+async def test_a_stream_in_live_gets_its_end_and_the_details_are_beside_the_list():
+    """With many calls the details were below them all."""
+    async with opened() as (page, client, _):
+        await page.click("nav a[href='/console/live']")
+        for n in range(40):
+            await client.send(f"{n}", skill="show")
+        row = page.locator("tr:has-text('SendStreamingMessage')")
+        async with client.stream("8", skill="slow") as events:
+            async for _event in events:
+                await row.locator("[data-open=true]").wait_for()
+                await row.locator("button").click()
+                break
+            async for _event in events:
+                pass
+        await row.locator("[data-open=false] >> text=200 stream").wait_for()
+        cells = await row.locator("td").all_inner_texts()
+        assert re.fullmatch(r"\d+(\.\d)?", cells[3].replace(",", "")), cells
+        assert re.search(r"→ [\d,]+ (B|KiB)$", cells[4]), cells
+        details = page.locator("[data-details]")
+        await expect(details.locator("pre >> nth=1")).to_contain_text("w7", timeout=PATIENCE_MS)
+        box, table = await details.bounding_box(), await page.locator("table").bounding_box()
+        assert box is not None
+        assert table is not None
+        assert box["y"] < 800 - 100  # in the window
+        assert box["x"] >= table["x"] + table["width"]
 
 
 async def test_a_webhook_that_refuses_is_seen_and_served_again():

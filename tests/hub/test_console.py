@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 from playwright.async_api import expect
 
-from accord import Agent
+from accord import Agent, Context, connect
 from accord.auth import ApiKeys
 from accord.console import Console
-from accord.hub import Hub, HubSettings
+from accord.hub import Health, Hub, HubRole, HubSettings
+from accord.hub.access import SYSTEM
 from examples.onboarding import facilities, hr, it
 from examples.onboarding.onboarding import onboarding_agent
 from tests.check.faulty import FAULTS, faulty
@@ -159,3 +160,139 @@ async def test_a_question_is_answered_in_the_inbox_and_the_trace_is_a_tree(tmp_p
                 depths = await rows.evaluate_all("rows => rows.map((row) => row.dataset.depth)")
         assert depths == ["0", "1", "1", "1", "1", "1"]
         assert await violations(page) == []
+
+
+async def _asking(text: str, ctx: Context) -> str:
+    """Ask how many."""
+    return f"{await ctx.ask('How many?', int)} it is"
+
+
+def asking_agent() -> Agent:
+    agent = Agent("Desk", description="Asks.")
+    agent.skill(_asking, id="ask")
+    return agent
+
+
+async def test_the_inbox_says_who_may_answer_and_an_admin_answers_for_a_guest(tmp_path):
+    """The oldest first; what is somebody else's can only be looked at."""
+    async with contextlib.AsyncExitStack() as stack:
+        browser = await stack.enter_async_context(chromium())
+        there = await stack.enter_async_context(asking_agent().app().serving())
+        server = await stack.enter_async_context(hub_with_console(tmp_path))
+        page = await stack.enter_async_context(
+            page_of(browser, server, first="main h1", may_say="ERR_FAILED")
+        )
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, there)
+        _, key = await server.hub.people.new_key("mia", HubRole.USER)
+        at = f"{server.url}/agents/desk"
+        guest = await stack.enter_async_context(connect(at))
+        mia = await stack.enter_async_context(connect(at, headers={"X-API-Key": key}))
+        of_mia, of_guest = await mia.send("hello"), await guest.send("hello")
+        await page.goto(f"{server.url}/console/")
+        await page.wait_for_selector(f"[data-asked='{of_guest.task_id}']")
+        order = await page.locator("[data-asked]").evaluate_all(
+            "all => all.map((one) => one.dataset.asked)"
+        )
+        assert order == [of_mia.task_id, of_guest.task_id]
+        others = page.locator(f"[data-asked='{of_mia.task_id}']")
+        assert "Only mia may answer this." in await others.inner_text()
+        assert await others.locator("input, button").count() == 0
+
+        own = page.locator(f"[data-asked='{of_guest.task_id}']")
+        await own.locator("button:text-is('Answer for the guest')").click()
+        await own.locator("input").fill("x3")
+        # one reading that fails neither kills the page nor loses what is half typed
+        await page.route("**/api/v1/inbox", lambda route: route.abort())
+        await page.wait_for_selector("main [role=alert]")
+        await page.unroute("**/api/v1/inbox")
+        await page.wait_for_selector("main [role=alert]", state="detached")
+        assert await own.locator("input").input_value() == "x3"
+        await own.locator("input").fill("3")
+        await own.locator("button[type=submit]").click()
+        await own.wait_for(state="detached")
+        await guest.wait(of_guest.task_id)
+        said = (await guest.get(of_guest.task_id)).history[-1].metadata
+        assert said == {"answeredBy": "console"}
+        [row] = [one for one in await server.hub.audit.rows() if one.did == "task.answer"]
+        assert (row.who, row.what) == ("console", f"desk/{of_guest.task_id}")
+
+
+async def test_the_inbox_counts_all_and_a_storm_is_one_line(tmp_path):
+    """Of 60 questions the oldest are shown, and all are counted."""
+    async with contextlib.AsyncExitStack() as stack:
+        browser = await stack.enter_async_context(chromium())
+        there = await stack.enter_async_context(asking_agent().app().serving())
+        server = await stack.enter_async_context(hub_with_console(tmp_path))
+        page = await stack.enter_async_context(page_of(browser, server, first="main h1"))
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, there)
+        async with connect(f"{server.url}/agents/desk") as guest:
+            asked = [(await guest.send(f"{n}")).task_id for n in range(60)]
+        cards = [serving_card() for _ in range(4)]
+        for n, card in enumerate(cards):
+            one = await stack.enter_async_context(card)
+            one.card = one.base(name=f"Baker{n}")
+            await server.hub.registry.add(SYSTEM, url=one.url, name=f"baker{n}")
+            for state in ("up", "degraded"):
+                await server.hub.registry.set_health(f"baker{n}", Health(state=state))
+        await page.goto(f"{server.url}/console/")
+        await page.wait_for_selector("h1:text-is('Inbox: 64')")
+        assert await page.locator("[data-alert=health]").count() == 1
+        assert "4: baker0, baker1, baker2 …" in await page.inner_text("[data-alert=health]")
+        first = await page.locator("[data-asked]").first.get_attribute("data-asked")
+        assert first == asked[0]
+        await page.wait_for_selector("text=The oldest 54 of 64 are shown")
+        await page.click("[data-alert=health] >> text=Dismiss")
+        await page.wait_for_selector("h1:text-is('Inbox: 60')")
+
+
+async def test_a_changed_card_is_approved_only_with_its_difference_in_view(tmp_path):
+    async with (
+        chromium() as browser,
+        serving_card() as baker,
+        hub_with_console(tmp_path) as server,
+        page_of(browser, server, first="main h1", may_say="ERR_FAILED") as page,
+    ):
+        baker.card = baker.base()
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, baker.url)
+        baker.card = baker.base(skills=baker.base()["skills"][:1])
+        await page.goto(f"{server.url}/console/agents/baker")
+        await page.click("text=Fetch the card")
+        await page.wait_for_selector("[data-card='2']")
+        await page.route("**/cards/2", lambda route: route.abort())
+        await page.click("nav a[href='/console/']")
+        await page.wait_for_selector("[data-alert=card] [role=alert]")
+        assert await page.locator("button:text-is('Approve')").count() == 0
+        await page.unroute("**/cards/2")
+        await page.click("[data-alert=card] >> text=Try again")
+        await page.wait_for_selector(
+            "[data-alert=card] [data-weight=material] >> text=skill removed"
+        )
+        await page.click("[data-alert=card] >> text=Approve")
+        await page.wait_for_selector("[data-alert=card]", state="detached")
+        assert len(server.hub.registry.get("baker").card.skills) == 1
+
+
+async def test_an_agent_is_retired_only_by_its_name(tmp_path):
+    async with (
+        chromium() as browser,
+        agent_named("Good").app().serving() as good,
+        hub_with_console(tmp_path) as server,
+        page_of(browser, server, first="main h1") as page,
+    ):
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, good)
+        await page.goto(f"{server.url}/console/agents/good")
+        await page.click("text=Retire …")
+        retire = page.locator("dialog button:text-is('Retire')")
+        assert await retire.is_disabled()
+        await page.fill("#retire-name", "goo")
+        assert await retire.is_disabled()
+        await page.keyboard.press("Enter")
+        assert server.hub.registry.get("good") is not None
+        await page.fill("#retire-name", "good")
+        await retire.click()
+        await page.wait_for_selector("text=No agents yet")
+        assert server.hub.registry.get("good") is None

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from accord.check import Category, InterfaceProbe, ProbeReport
 from accord.hub import Health
 from accord.hub.probe import after_message, after_reach
+from accord.hub.probe.busy import BUSY_MS, LoopWatch
 from tests.check.faulty import FAULTS, Fault, faulty, says
 from tests.drive import serving
 from tests.hub.hubs import agent_named, hub_at, serving_card
@@ -84,13 +86,47 @@ def test_gone_after_a_week():
 
 
 def test_much_slower_than_usual_is_degraded():
-    """Three times the median of a week."""
+    """Three times the median of a week, and slow at all: 4 ms instead of 1 trouble nobody."""
     from accord.hub.probe.health import Speed
 
-    slow = after_reach(Health(), report("OK"), 1, Speed(200.0, 400.0, 100.0, 1.0))
-    fine = after_reach(Health(), report("OK"), 1, Speed(100.0, 250.0, 100.0, 1.0))
-    assert (slow.state, slow.category, fine.state) == ("degraded", "TOO_SLOW", "up")
+    slow = after_reach(Health(), report("OK"), 1, Speed(200.0, 800.0, 100.0, 1.0))
+    assert (slow.state, slow.category) == ("degraded", "TOO_SLOW")
     assert "usually 100 ms" in slow.sentence
+    for p95, usual in ((250.0, 100.0), (400.0, 100.0), (12.0, 1.0), (1400.0, 500.0)):
+        fine = after_reach(Health(), report("OK"), 1, Speed(usual, p95, usual, 1.0))
+        assert fine.state == "up", (p95, usual)
+
+
+async def test_a_probe_that_the_hub_was_too_busy_for_says_nothing_of_the_agent():
+    """Its own loop stood still: the time is not the agent's."""
+    watch = LoopWatch()
+    assert not watch.was_busy
+    async with watch:
+        await asyncio.sleep(0)
+        time.sleep(2 * BUSY_MS / 1000)  # noqa: ASYNC251
+    assert watch.was_busy
+
+
+async def test_times_of_a_busy_hub_are_not_counted(tmp_path):
+    async with hub_at(tmp_path) as desk:
+        results, now = desk.hub.prober.results, 10 * DAY_MS
+        for n in range(30):
+            ms = 10 if n % 3 else None
+            await results.add("a", now - n, is_ok=True, category="OK", ms=ms)
+        speed = await results.speed("a", now)
+        assert (speed.p50_ms, speed.p95_ms, speed.uptime_30d) == (10.0, 10.0, 1.0)
+
+
+async def test_an_agent_that_comes_and_goes_is_one_line_of_the_inbox(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as baker:
+        await desk.add(baker.url, name="baker")
+        for state in ("up", "degraded", "up", "degraded"):
+            await desk.hub.registry.set_health("baker", Health(state=state))
+        inbox = (await desk.call("GET", "/inbox")).body
+        assert [one["said"] for one in inbox["alerts"] if one["kind"] == "health"] == [
+            "baker is degraded, was up."
+        ]
+        assert inbox["total"] == len(inbox["alerts"])
 
 
 # Whose card can't be read is not added at all; silence takes as long as the hub waits for it.

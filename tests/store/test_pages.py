@@ -39,6 +39,19 @@ async def test_pages_are_newest_first_and_do_not_overlap(box: Box) -> None:
     assert third.next is None
 
 
+async def test_pages_are_oldest_first_if_that_is_asked_for(box: Box) -> None:
+    """What waits longest is what a person should see first, however much waits."""
+    states = [COMPLETED, WORKING, INPUT_REQUIRED]
+    await box.commit(
+        *(box.create(f"t{i}", at=1000 + i // 3, state=states[i % 3]) for i in range(10))
+    )
+    everything = await box.ids()
+    assert await box.ids(oldest_first=True, limit=4) == everything[::-1]
+    assert await box.ids(oldest_first=True, limit=2, namespace=None) == everything[::-1]
+    assert await box.ids(oldest_first=True, state=WORKING, limit=1) == ["t1", "t4", "t7"]
+    assert await box.ids(oldest_first=True, since_ms=1002, limit=2) == ["t6", "t7", "t8", "t9"]
+
+
 async def test_a_page_that_is_just_full_is_the_last(box: Box) -> None:
     """No empty page follows."""
     await box.commit(*(box.create(f"t{i}") for i in range(4)))
@@ -196,6 +209,7 @@ async def test_every_list_is_that_of_the_reference(lasting_box: Box, seed: int) 
             "state": dice.choice([0, 0, 2, 3]),
             "since_ms": dice.choice([None, None, 4]),
             "limit": dice.choice([1, 7, 50]),
+            "oldest_first": dice.choice([False, False, True]),
         }
         assert await memory.ids(**asked) == await file.ids(**asked), asked
         totals = [(await box.store.page(query(**asked))).total for box in (memory, file)]
@@ -284,6 +298,7 @@ PLANS = [
     query(context_id="c1"),
     query(context_id="c1", since_ms=5, before=(7, 7)),
     query(namespace=None),
+    query(namespace=None, state=COMPLETED, oldest_first=True, before=(3, 3)),
     query(namespace=None, agent="agent", state=COMPLETED, since_ms=5),
 ]
 

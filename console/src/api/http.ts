@@ -106,9 +106,12 @@ const EXTENSIONS = "urn:accord:resume:1, urn:accord:idempotent:1";
 /** Stands for a JSON value that is sent digit by digit as it was typed. */
 export const RAW = "__accord_raw_json__";
 
+/** Put JSON text in the place that `RAW` keeps for it. */
+export const withRaw = (body: string, json: string): string => body.replace(JSON.stringify(RAW), () => json);
+
 function envelope(method: string, params: unknown, json?: string): string {
   const body = JSON.stringify({ jsonrpc: "2.0", id: ++count, method, params });
-  return json === undefined ? body : body.replace(JSON.stringify(RAW), () => json);
+  return json === undefined ? body : withRaw(body, json);
 }
 
 function a2aHeaders(more: Record<string, string> = {}): Record<string, string> {

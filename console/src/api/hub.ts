@@ -1,6 +1,7 @@
 /** The hub's REST interface, called as the admin who opened the link. */
 
-import { Failure } from "./http";
+import { Failure, RAW, withRaw } from "./http";
+import type { Part } from "./types";
 import { sessionHeaders } from "./session";
 
 export interface Health {
@@ -74,11 +75,12 @@ export interface CheckResult {
   fix?: string;
 }
 
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function call<T>(method: string, path: string, body?: unknown, json?: string): Promise<T> {
+  const sent = JSON.stringify(body ?? {});
   const response = await fetch(`/api/v1${path}`, {
     method,
     headers: { ...sessionHeaders(), "Content-Type": "application/json" },
-    ...(method === "GET" ? {} : { body: JSON.stringify(body ?? {}) }),
+    ...(method === "GET" ? {} : { body: json === undefined ? sent : withRaw(sent, json) }),
   });
   const text = await response.text();
   const answer = text ? JSON.parse(text) : null;
@@ -101,12 +103,18 @@ export const retire = (name: string) => call<null>("DELETE", at(name));
 export const act = (name: string, verb: "suspend" | "resume" | "refresh" | "probe") =>
   call<Entry>("POST", `${at(name)}:${verb}`);
 export const check = (name: string) => call<{ score: number; results: CheckResult[] }>("POST", `${at(name)}:check`);
+export const card = (name: string, n: number) => call<CardVersion>("GET", `${at(name)}/cards/${n}`);
 export const cards = (name: string) => call<{ cards: CardVersion[]; approved: number }>("GET", `${at(name)}/cards`);
 export const decide = (name: string, n: number, verb: "approve" | "reject") =>
   call<Entry>("POST", `${at(name)}/cards/${n}:${verb}`);
 export const setCredential = (name: string, scheme: string, kind: string, secret: string) =>
   call<unknown>("PUT", `${at(name)}/credentials/${encodeURIComponent(scheme)}`, { kind, secret });
-export const inbox = () => call<{ alerts: Alert[] }>("GET", "/inbox");
+export const inbox = () => call<{ alerts: Alert[]; total: number }>("GET", "/inbox");
+/** Answer the question of a guest's task. The hub writes down who did. */
+export const answerForGuest = (name: string, task: string, parts: Part[], json?: string) => {
+  const given: Part[] = json === undefined ? parts : [{ data: RAW, mediaType: "application/json" }];
+  return call<unknown>("POST", `${at(name)}/tasks/${encodeURIComponent(task)}:answer`, { parts: given }, json);
+};
 export const dismiss = (id: string) => call<null>("POST", `/inbox/${encodeURIComponent(id)}:dismiss`);
 
 export interface Hit {

@@ -140,12 +140,13 @@ export interface Exchange {
   version: string;
   status: number;
   isStream: boolean;
+  isOpen: boolean; // a stream that has not ended
   bytesIn: number;
-  bytesOut: number | null;
+  bytesOut: number; // so far
   requestHeaders?: [string, string][];
   requestBody?: { text: string; isCut: boolean };
   answerHeaders?: [string, string][];
-  answerBody?: { text: string; isCut: boolean } | null;
+  answerBody?: { text: string; isCut: boolean };
 }
 
 export interface Push {

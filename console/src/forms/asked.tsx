@@ -39,7 +39,7 @@ export function Asked(props: {
     // Not to a button: a key that was meant for something else must not answer.
     const field = box.current?.querySelector<HTMLElement>("input, select, textarea");
     (field ?? box.current)?.focus({ preventScroll: true });
-  }, [task.id, task.status.message?.messageId]);
+  }, [task.id, task.status.message?.messageId, props.takesFocus]);
 
   const run = async (work: Promise<void>, isAnswer: boolean) => {
     setBusy(true);

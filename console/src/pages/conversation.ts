@@ -88,7 +88,9 @@ export class Conversation {
   async refresh(id: string): Promise<void> {
     const turn = this.turns.value.find((one) => one.task?.id === id);
     if (!turn || this.streams.has(turn.key)) return;
-    this.take(turn.key, { task: await http.getTask(this.rpc, id) });
+    const task = await http.getTask(this.rpc, id);
+    if (this.streams.has(turn.key)) return; // a stream that was begun meanwhile knows more
+    this.take(turn.key, { task });
     const now = this.turn(turn.key);
     if (now && isRunning(now)) await this.follow(now);
   }

@@ -1,34 +1,62 @@
-/** Live: calls as they happen. */
+/** Live: calls as they happen, with the details of one beside them. */
 
 import { useEffect, useState } from "preact/hooks";
 import * as http from "../api/http";
 import type { Exchange } from "../api/types";
-import { bytes, clock, t } from "../i18n";
+import { bytes, clock, number, t } from "../i18n";
 import { me, onChange } from "../state";
+import { Trouble } from "../ui/elements";
 import { useRows } from "../ui/keys";
+import { visible } from "../ui/text";
 
 const MOST = 200;
+
+/** Calls newest first. One that is known has changed: its stream went on, or ended. */
+export function merged(known: Exchange[], news: Exchange[]): Exchange[] {
+  const byNumber = new Map([...known, ...news].map((call) => [call.n, call]));
+  return [...byNumber.values()].sort((a, b) => b.n - a.n).slice(0, MOST);
+}
 
 export default function Live() {
   const [calls, setCalls] = useState<Exchange[]>([]);
   const [isPaused, setPaused] = useState(false);
   const [isErrors, setErrors] = useState(false);
   const [open, setOpen] = useState<Exchange | null>(null);
-  useEffect(() => {
-    void http.exchanges().then(({ exchanges }) => setCalls(exchanges.reverse()));
-  }, []);
+  const [error, setError] = useState<unknown>(null);
+  const load = () =>
+    void http
+      .exchanges()
+      .then(({ exchanges }) => {
+        setCalls(merged([], exchanges)); // a server that was started again counts anew
+        setError(null);
+      })
+      .catch(setError);
+  useEffect(load, []);
   useEffect(
     () =>
       onChange((told) => {
+        if (told.isBack) load();
         const news = told.exchanges ?? [];
-        if (!isPaused && news.length) setCalls((now) => [...news.reverse(), ...now].slice(0, MOST));
+        if (!isPaused && news.length) setCalls((now) => merged(now, news));
       }),
     [isPaused],
   );
   const shown = calls.filter((call) => !isErrors || call.status >= 400);
-  const look = (call: Exchange | undefined) => call && void http.exchange(call.n).then(setOpen);
+  const look = (call: Exchange | undefined) => call && void http.exchange(call.n).then(setOpen).catch(setError);
+  // The details of a stream that is shown go on with it.
+  const current = calls.find((call) => call.n === open?.n);
+  useEffect(() => {
+    if (open?.isOpen && current && !current.isOpen) look(current);
+  }, [current?.isOpen]);
   const selected = useRows(shown.length, (i) => look(shown[i]));
-  if (!me.value!.hasExchanges) return <p>{t("live.off")}</p>;
+  if (!me.value!.hasExchanges) {
+    return (
+      <>
+        <h1>{t("live.title")}</h1>
+        <p>{t("live.off")}</p>
+      </>
+    );
+  }
   return (
     <>
       <h1>{t("live.title")}</h1>
@@ -41,52 +69,69 @@ export default function Live() {
           {t("live.errors")}
         </label>
       </div>
+      {error !== null && <Trouble error={error} onRetry={load} />}
       {!shown.length && <p>{t("live.empty")}</p>}
-      {shown.length > 0 && (
-        <div class="scroll">
-          <table>
-            <caption class="hidden">{t("live.table")}</caption>
-            <thead>
-              <tr>
-                <th scope="col">{t("live.time")}</th>
-                <th scope="col">{t("live.operation")}</th>
-                <th scope="col">{t("live.status")}</th>
-                <th scope="col">ms</th>
-                <th scope="col">{t("live.bytes")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((call, i) => (
-                <tr key={call.n} aria-selected={i === selected} data-exchange={call.n}>
-                  <td>{clock(call.at)}</td>
-                  <td>
-                    <button type="button" onClick={() => look(call)}>
-                      {call.operation || `${call.verb} ${call.path}`}
-                    </button>
-                  </td>
-                  <td class={call.status >= 400 ? "bad" : ""}>{call.isStream ? t("live.stream") : call.status}</td>
-                  <td>{call.ms}</td>
-                  <td>
-                    {bytes(call.bytesIn)} → {call.bytesOut === null ? "…" : bytes(call.bytesOut)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      {open && (
-        <section class="card" aria-label={open.operation || open.path}>
-          <button type="button" onClick={() => setOpen(null)}>
-            {t("common.close")}
-          </button>
-          <h2>{t("live.request")}</h2>
-          <pre tabIndex={0}>{side(`${open.verb} ${open.path}`, open.requestHeaders, open.requestBody)}</pre>
-          <h2>{t("live.answer")}</h2>
-          <pre tabIndex={0}>{side(`HTTP ${open.status}`, open.answerHeaders, open.answerBody ?? undefined)}</pre>
-        </section>
-      )}
+      <div class={open ? "beside" : ""}>
+        {shown.length > 0 && <Calls calls={shown} selected={selected} open={open?.n ?? 0} onOpen={look} />}
+        {open && <Details call={open} onClose={() => setOpen(null)} />}
+      </div>
     </>
+  );
+}
+
+function Calls(props: { calls: Exchange[]; selected: number; open: number; onOpen: (call: Exchange) => void }) {
+  return (
+    <div class="scroll">
+      <table>
+        <caption class="hidden">{t("live.table")}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{t("live.time")}</th>
+            <th scope="col">{t("live.operation")}</th>
+            <th scope="col">{t("live.status")}</th>
+            <th scope="col">ms</th>
+            <th scope="col">{t("live.bytes")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {props.calls.map((call, i) => (
+            <tr key={call.n} aria-selected={i === props.selected || call.n === props.open} data-exchange={call.n}>
+              <td>{clock(call.at)}</td>
+              <td>
+                <button type="button" class="name" onClick={() => props.onOpen(call)}>
+                  {visible(call.operation || `${call.verb} ${call.path}`)}
+                </button>
+              </td>
+              <td class={call.status >= 400 ? "bad" : ""} data-open={call.isOpen}>
+                {call.isOpen ? t("live.open") : call.isStream ? `${call.status} ${t("live.stream")}` : call.status}
+              </td>
+              <td>{call.isOpen ? "…" : number(Math.round(call.ms * 10) / 10)}</td>
+              <td>
+                {bytes(call.bytesIn)} → {call.isOpen ? "…" : bytes(call.bytesOut)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Details({ call, onClose }: { call: Exchange; onClose: () => void }) {
+  const title = visible(call.operation || `${call.verb} ${call.path}`);
+  return (
+    <aside class="card details" aria-label={title} data-details={call.n}>
+      <div class="row">
+        <h2 class="grow">{title}</h2>
+        <button type="button" onClick={onClose}>
+          {t("common.close")}
+        </button>
+      </div>
+      <h3>{t("live.request")}</h3>
+      <pre tabIndex={0}>{side(`${call.verb} ${call.path}`, call.requestHeaders, call.requestBody)}</pre>
+      <h3>{t("live.answer")}</h3>
+      <pre tabIndex={0}>{side(`HTTP ${call.status}`, call.answerHeaders, call.answerBody)}</pre>
+    </aside>
   );
 }
 

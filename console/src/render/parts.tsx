@@ -28,15 +28,20 @@ export const SHOWN = [
   "video/*",
 ];
 
+/** Signs that Markdown may draw as something else. */
+const SIGNS = /[*_~`#>[\]|\\]|^ *([-+]|\d+[.)]) |^ {4}|-{3}|https?:/m;
+
 /** A text as it is, or drawn as Markdown with a switch to see it as it is. */
 function Text({ text, isMarkdown }: { text: string; isMarkdown: boolean }) {
   const [isRaw, setRaw] = useState(false);
   if (!isMarkdown) return <pre class="plain" dir="auto">{text}</pre>;
   return (
     <div class="switched">
-      <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
-        {t("common.raw")}
-      </button>
+      {SIGNS.test(text) && (
+        <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
+          {t("common.raw")}
+        </button>
+      )}
       {isRaw ? (
         <pre class="plain" dir="auto">{text}</pre>
       ) : (

@@ -213,6 +213,7 @@ class Api:
                 since_ms=_number(query["since"], "since") if query.get("since") else None,
                 before=_cursor(query.get("cursor", "")),
                 has_artifacts=False,
+                oldest_first=query.get("order") == "oldest",
             )
         )
         return {

@@ -4,13 +4,13 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from ..operations import ORDINARY_HEADERS
-from ..server import HttpRequest, HttpResponse, Pairs, StreamingResponse
+from ..server import HttpRequest, HttpResponse, Pairs, ResponseWriter, StreamingResponse
 
 __all__ = ["Exchanges"]
 
@@ -52,8 +52,11 @@ class Exchange(msgspec.Struct):
     request_body: bytes  # its beginning
     bytes_in: int
     answer_headers: Pairs
-    answer_body: bytes | None  # its beginning; None: it was a stream
-    bytes_out: int | None
+    answer_body: bytes  # its beginning
+    bytes_out: int  # so far, of a stream
+    is_stream: bool
+    changed: int  # the number of the last change of it
+    is_open: bool = False  # a stream that has not ended
 
 
 class Exchanges:
@@ -69,31 +72,43 @@ class Exchanges:
 
     def add(
         self, request: HttpRequest, answer: HttpResponse | StreamingResponse, since_s: float
-    ) -> None:
-        ms = (time.monotonic() - since_s) * 1000
+    ) -> HttpResponse | StreamingResponse:
+        """Remember a request and its answer; return the answer that is to be sent: a stream is
+        followed to its end.
+        """
         self.last = next(self._count)
         whole = answer if isinstance(answer, HttpResponse) else None
-        self._kept.append(
-            Exchange(
-                n=self.last,
-                at_ms=int(time.time() * 1000),
-                ms=ms,
-                verb=request.target.verb,
-                path=request.target.path,
-                version=request.headers.get(b"a2a-version", b"").decode("latin-1"),
-                status=whole.status if whole is not None else 200,
-                request_headers=tuple(request.pairs),
-                request_body=request.body[:BODY_BYTES],
-                bytes_in=len(request.body),
-                answer_headers=tuple(answer.headers),
-                answer_body=whole.body[:BODY_BYTES] if whole is not None else None,
-                bytes_out=len(whole.body) if whole is not None else None,
-            )
+        exchange = Exchange(
+            n=self.last,
+            at_ms=int(time.time() * 1000),
+            ms=_ms_since(since_s),
+            verb=request.target.verb,
+            path=request.target.path,
+            version=request.headers.get(b"a2a-version", b"").decode("latin-1"),
+            status=whole.status if whole is not None else 200,
+            request_headers=tuple(request.pairs),
+            request_body=request.body[:BODY_BYTES],
+            bytes_in=len(request.body),
+            answer_headers=tuple(answer.headers),
+            answer_body=whole.body[:BODY_BYTES] if whole is not None else b"",
+            bytes_out=len(whole.body) if whole is not None else 0,
+            is_stream=whole is None,
+            changed=self.last,
+            is_open=whole is None,
         )
+        self._kept.append(exchange)
+        if isinstance(answer, HttpResponse):
+            return answer
+
+        def ended() -> None:
+            exchange.ms, exchange.is_open = _ms_since(since_s), False
+            exchange.changed = self.last = next(self._count)
+
+        return _FollowedStream(answer, exchange, ended)
 
     def after(self, n: int) -> list[dict[str, Any]]:
-        """Return what came after the n-th, oldest first, without bodies."""
-        return [_shown(one) for one in self._kept if one.n > n]
+        """Return what came or changed after the n-th change, oldest first, without bodies."""
+        return [_shown(one) for one in self._kept if one.changed > n]
 
     def one(self, n: int) -> dict[str, Any] | None:
         """Return one exchange with its headers and bodies."""
@@ -117,6 +132,47 @@ class Exchanges:
         ]
 
 
+class _FollowedStream:
+    """A stream whose bytes are counted, and whose end is noticed."""
+
+    def __init__(
+        self, stream: StreamingResponse, exchange: Exchange, ended: Callable[[], None]
+    ) -> None:
+        self._stream, self._exchange, self._ended = stream, exchange, ended
+        self.headers = stream.headers
+
+    async def send(self, out: ResponseWriter) -> None:
+        await self._stream.send(_CountingWriter(out, self._exchange))
+
+    def close(self) -> None:
+        self._stream.close()
+        self._ended()
+
+
+class _CountingWriter:
+    """Counts what is written, and keeps its beginning."""
+
+    def __init__(self, out: ResponseWriter, exchange: Exchange) -> None:
+        self._out, self._exchange = out, exchange
+        self.ready, self.flush, self.idle, self.abort = out.ready, out.flush, out.idle, out.abort
+
+    @property
+    def is_gone(self) -> bool:
+        return self._out.is_gone
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        exchange = self._exchange
+        exchange.bytes_out += len(data)
+        room = BODY_BYTES - len(exchange.answer_body)
+        if room > 0:
+            exchange.answer_body += data[:room]
+        await self._out.write(data, is_last=is_last)
+
+
+def _ms_since(since_s: float) -> float:
+    return (time.monotonic() - since_s) * 1000
+
+
 def _shown(one: Exchange) -> dict[str, Any]:
     return {
         "n": one.n,
@@ -127,7 +183,8 @@ def _shown(one: Exchange) -> dict[str, Any]:
         "operation": _operation(one.request_body),
         "version": one.version,
         "status": one.status,
-        "isStream": one.answer_body is None,
+        "isStream": one.is_stream,
+        "isOpen": one.is_open,
         "bytesIn": one.bytes_in,
         "bytesOut": one.bytes_out,
     }
@@ -141,8 +198,6 @@ def _operation(body: bytes) -> str:
     return found[1].decode("latin-1") if found else ""
 
 
-def _body(beginning: bytes | None, size: int | None) -> dict[str, Any] | None:
-    if beginning is None or size is None:
-        return None
+def _body(beginning: bytes, size: int) -> dict[str, Any]:
     text = _SECRET_MEMBERS.sub(rb'\1"(removed)"', beginning).decode("utf-8", "replace")
     return {"text": text, "isCut": size > len(beginning)}

@@ -257,11 +257,12 @@ class Query(msgspec.Struct, frozen=True):
     before: tuple[int, int] | None = None  # (at_ms, key) of the last task of the page before
     size: int = sys.maxsize  # bytes a page may hold, if it is more than one task
     has_artifacts: bool = True  # else they need not be read: an empty list may stand in their place
+    oldest_first: bool = False
 
 
 class Page(msgspec.Struct):
-    """Tasks newest first, each with its rows after the snapshot; `next` continues after the last of
-    them, None at the end.
+    """Tasks newest first, or oldest first if asked for, each with its rows after the snapshot;
+    `next` continues after the last of them, None at the end.
 
     It ends before the task that would make it larger than asked for. `total` counts all that match,
     on every page; where counting them would take too long it is what was counted by then, and not

@@ -533,18 +533,11 @@ class MemoryStore:
             0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0))
             for places in lists
         ]
-        ends = [
-            len(places) if query.before is None else bisect_left(places, query.before)
-            for places in lists
-        ]
-        parts = [
-            _backwards(places, start, end)
-            for places, start, end in zip(lists, starts, ends, strict=True)
-        ]
-        newest_first = parts[0] if len(parts) == 1 else heapq.merge(*parts, reverse=True)
+        parts = [_part(places, start, query) for places, start in zip(lists, starts, strict=True)]
+        merged = heapq.merge(*parts, reverse=not query.oldest_first)
         found: list[Record] = []
         size, next_ = 0, None
-        for _, key in newest_first:
+        for _, key in parts[0] if len(parts) == 1 else merged:
             task = self._state.tasks[key]
             if query.state not in (0, task.record.state):
                 continue
@@ -643,5 +636,10 @@ class MemoryStore:
         )
 
 
-def _backwards(places: list[Place], start: int, end: int) -> Iterator[Place]:
+def _part(places: list[Place], start: int, query: Query) -> Iterator[Place]:
+    """What of an index a page may have, in the query's order, from place `start` on."""
+    if query.oldest_first:
+        first = start if query.before is None else bisect_right(places, query.before)
+        return (places[i] for i in range(max(first, start), len(places)))
+    end = len(places) if query.before is None else bisect_left(places, query.before)
     return (places[i] for i in range(end - 1, start - 1, -1))

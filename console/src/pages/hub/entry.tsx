@@ -2,11 +2,12 @@
 
 import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
-import type { Json } from "../../api/types";
+import type { Card, Json } from "../../api/types";
 import { moment, t } from "../../i18n";
 import { go, me, onChange, useTitle } from "../../state";
 import { Copy, Dialog, Link, Trouble } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
+import { visible } from "../../ui/text";
 import { HealthMark, stateOf } from "./agents";
 
 export default function EntryPage({ name }: { name: string }) {
@@ -80,7 +81,7 @@ export default function EntryPage({ name }: { name: string }) {
       <ul>
         {(entry.skills ?? []).map((skill) => (
           <li key={skill.id}>
-            <strong>{skill.name}</strong> <span class="mono soft">{skill.id}</span> {skill.description}
+            <strong>{visible(skill.name)}</strong> <span class="mono soft">{skill.id}</span> {skill.description}
           </li>
         ))}
       </ul>
@@ -151,7 +152,13 @@ function Retire({ name, onRetire }: { name: string; onRetire: () => void }) {
 }
 
 /** A version of the card: what differs in it, and the decision it waits for. */
-function CardView({ version, onDecide }: { version: hub.CardVersion; onDecide: (verb: "approve" | "reject") => void }) {
+export function CardView(props: {
+  version: hub.CardVersion;
+  isNew?: boolean; // there is none it could differ from: what it says is shown
+  onDecide: (verb: "approve" | "reject") => void;
+}) {
+  const { version, onDecide } = props;
+  const card = version.card as Partial<Card> | undefined;
   return (
     <section class="card" data-card={version.n}>
       <p class="row">
@@ -160,6 +167,21 @@ function CardView({ version, onDecide }: { version: hub.CardVersion; onDecide: (
         <span class="soft">{moment(version.first_ms)}</span>
         <span class="soft">{version.signature}</span>
       </p>
+      {props.isNew && card && (
+        <ul>
+          {(card.supportedInterfaces ?? []).map((one) => (
+            <li key={one.url + one.protocolVersion}>
+              {one.protocolBinding} {one.protocolVersion} <span class="mono">{visible(one.url)}</span>
+            </li>
+          ))}
+          {(card.skills ?? []).map((skill) => (
+            <li key={skill.id}>
+              <strong>{visible(skill.name)}</strong> {skill.description}
+            </li>
+          ))}
+        </ul>
+      )}
+      {!props.isNew && !version.differences.length && <p class="soft">{t("entry.same")}</p>}
       {version.differences.length > 0 && (
         <ul>
           {version.differences.map((one, i) => (

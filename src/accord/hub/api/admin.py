@@ -224,7 +224,10 @@ async def _remove_network(call: ApiCall) -> Any:
 
 async def _inbox(call: ApiCall) -> Any:
     owner = None if call.person.is_admin else call.person.identity
-    return {"alerts": await call.hub.inbox.open_alerts(owner=owner)}
+    return {
+        "alerts": await call.hub.inbox.open_alerts(owner=owner),
+        "total": await call.hub.inbox.count_open(owner=owner),
+    }
 
 
 async def _dismiss(call: ApiCall) -> Any:

@@ -1,6 +1,6 @@
 """All routes of the REST interface."""
 
-from . import admin, agents, catalog, openapi, probes, search, secrets, traces, transfer
+from . import admin, agents, catalog, openapi, probes, search, secrets, tasks, traces, transfer
 
 __all__ = ["ROUTES"]
 
@@ -11,6 +11,7 @@ ROUTES = (
     *probes.ROUTES,
     *secrets.ROUTES,
     *admin.ROUTES,
+    *tasks.ROUTES,
     *traces.ROUTES,
     *transfer.ROUTES,
     *openapi.ROUTES,

@@ -146,9 +146,7 @@ class Gate:
         """Answer a request below `/agents`."""
         watcher, since_s = self._hub.app.on_exchange, time.monotonic()
         answer = await self._answer(request)
-        if watcher is not None:
-            watcher(request, answer, since_s)
-        return answer
+        return answer if watcher is None else watcher(request, answer, since_s)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         name, _, rest = request.target.raw.removeprefix(f"{PREFIX}/").partition("/")

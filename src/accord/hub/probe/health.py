@@ -4,7 +4,7 @@
 |---|---|
 | new | not probed yet |
 | up | every interface answers, and the last message was answered |
-| degraded | an interface fails, it is much slower than usual, or a message failed once |
+| degraded | an interface fails, it is slow and much slower than usual, or a message failed once |
 | locked | it needs a credential the hub has not |
 | broken | reachable, but answers can't be read, or no message succeeds |
 | down | three rounds in a row found nobody |
@@ -23,7 +23,8 @@ __all__ = ["Speed", "after_message", "after_reach"]
 MISSES = 3  # rounds, until an agent is down
 GONE_MS = 7 * 24 * 3600 * 1000
 MESSAGES = 2  # so many that failed in a row make an agent broken
-SLOWER = 3.0  # than its usual median, to be degraded
+SLOWER = 3.0  # than its usual median, to be degraded,
+SLOW_MS = 500.0  # and at least so slow: what takes 4 ms instead of 1 troubles nobody
 
 _AWAY = (Category.DNS, Category.REFUSED, Category.TLS, Category.TIMEOUT)
 
@@ -114,7 +115,7 @@ def _answering(before: Health, detail: dict[str, Any], now: int, speed: Speed) -
         state = "broken" if failures >= MESSAGES else "degraded"
         return _health(state, category, words, detail, now, speed)
     p95, usual = speed.p95_ms, speed.usual_ms
-    if p95 is not None and usual is not None and p95 > SLOWER * max(usual, 1.0):
+    if p95 is not None and usual is not None and p95 > max(SLOWER * usual, SLOW_MS):
         words = (
             f"It takes {p95:.0f} ms (95 of 100 probes), usually {usual:.0f} ms. Look at what it "
             "waits for."

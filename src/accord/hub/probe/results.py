@@ -15,6 +15,7 @@ __all__ = ["HourResult", "ProbeResults"]
 HOUR_MS, DAY_MS = 3600 * 1000, 24 * 3600 * 1000
 RAW_MS, HOURS_MS = 14 * DAY_MS, 400 * DAY_MS
 _RECENT, _ENOUGH = 100, 20  # probes
+_UNKNOWN = -1  # milliseconds
 
 
 class HourResult(msgspec.Struct, frozen=True):
@@ -30,7 +31,11 @@ class ProbeResults:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def add(self, agent: str, at_ms: int, *, is_ok: bool, category: str, ms: int) -> None:
+    async def add(
+        self, agent: str, at_ms: int, *, is_ok: bool, category: str, ms: int | None
+    ) -> None:
+        """Keep the result of a probe. `ms` is None if how long it took says nothing."""
+        ms = _UNKNOWN if ms is None else ms
         hour = at_ms - at_ms % HOUR_MS
         async with self._db.transaction() as db:
             await db.execute(
@@ -42,7 +47,7 @@ class ProbeResults:
                 "ON CONFLICT (agent, hour_ms) DO UPDATE SET ok = hours.ok + excluded.ok, "
                 "total = hours.total + 1, slowest_ms = CASE WHEN excluded.slowest_ms > "
                 "hours.slowest_ms THEN excluded.slowest_ms ELSE hours.slowest_ms END",
-                *(agent, hour, int(is_ok), ms),
+                *(agent, hour, int(is_ok), max(ms, 0)),
             )
 
     async def speed(self, agent: str, now: int) -> Speed:
@@ -64,7 +69,7 @@ class ProbeResults:
 
     async def _times(self, agent: str, since: int, most: int) -> list[int]:
         rows = await self._db.fetch(
-            "SELECT ms FROM probes WHERE agent = ? AND at_ms > ? AND ok = 1 "
+            "SELECT ms FROM probes WHERE agent = ? AND at_ms > ? AND ok = 1 AND ms >= 0 "
             f"ORDER BY at_ms DESC LIMIT {most}",
             *(agent, since),
         )

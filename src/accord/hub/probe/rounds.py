@@ -31,6 +31,7 @@ from ...check import (
 from ...model import A2AError, now_ms
 from ...net import host_of, origin_of
 from ..registry import Entry, EntryState
+from .busy import LoopWatch
 from .health import after_message, after_reach
 from .results import ProbeResults
 
@@ -195,13 +196,13 @@ class Prober:
         begun = now_ms()
         card, auth = self._hub.vault.for_card(entry, None)
         guard = self._hub.networks.guard()
-        report: ProbeReport = await probe(card, timeout_s=TIMEOUT_S, guard=guard, auth=auth)
+        async with LoopWatch() as watch:
+            report: ProbeReport = await probe(card, timeout_s=TIMEOUT_S, guard=guard, auth=auth)
         now = now_ms()
         times = [one.ms for one in report.interfaces if one.is_ok]
-        is_ok = bool(times)
-        await self.results.add(
-            entry.id, now, is_ok=is_ok, category=report.category, ms=max(times, default=0)
-        )
+        # What took long because the hub itself was busy is not the agent's time.
+        ms = None if watch.was_busy else max(times, default=0)
+        await self.results.add(entry.id, now, is_ok=bool(times), category=report.category, ms=ms)
         speed = await self.results.speed(entry.id, now)
         current = self._hub.registry.get(entry.name) or entry
         found = after_reach(current.health, report, now, speed)

@@ -523,7 +523,10 @@ class Registry:
                     since_ms = health.since_ms or now_ms()
                     if before.state != "new":
                         said = f"{name} is {health.state}, was {before.state}. {health.sentence}"
-                        await self._inbox.add("health", name, said.strip(), within=db)
+                        # Only the last one is news: an agent that comes and goes is one line.
+                        await self._inbox.close(name, "health", within=db)
+                        detail = {"state": health.state}
+                        await self._inbox.add("health", name, said.strip(), detail, within=db)
                 await db.execute(
                     "UPDATE agents SET health = ?, changed = ? WHERE id = ?",
                     json_of(msgspec.structs.replace(health, since_ms=since_ms)),

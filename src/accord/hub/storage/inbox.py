@@ -66,17 +66,26 @@ class Inbox:
 
     async def open_alerts(self, limit: int = 200, *, owner: str | None = None) -> list[Alert]:
         """Return what is open: what waits for a decision before news, so that no amount of news
-        hides it, and the newest first. With `owner` only what is about that caller's entries.
+        hides it, and the oldest first. With `owner` only what is about that caller's entries.
         """
         own = "AND agent IN (SELECT name FROM agents WHERE owner = ?) " if owner is not None else ""
         rows = await self._db.fetch(
             "SELECT id, at_ms, kind, agent, said, detail, done_ms FROM alerts WHERE done_ms = 0 "
             f"{own}ORDER BY CASE WHEN kind IN ('approval', 'card') THEN 0 ELSE 1 END, "
-            "at_ms DESC, id LIMIT ?",
+            "at_ms, id LIMIT ?",
             *([] if owner is None else [owner]),
             limit,
         )
         return [_alert_of(row) for row in rows]
+
+    async def count_open(self, *, owner: str | None = None) -> int:
+        """Return how many alerts are open, however many are listed."""
+        own = "AND agent IN (SELECT name FROM agents WHERE owner = ?)" if owner is not None else ""
+        row = await self._db.fetch_one(
+            f"SELECT COUNT(*) AS n FROM alerts WHERE done_ms = 0 {own}",
+            *([] if owner is None else [owner]),
+        )
+        return int(row["n"]) if row is not None else 0
 
 
 def _alert_of(row: Row) -> Alert:

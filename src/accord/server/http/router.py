@@ -32,7 +32,8 @@ JWKS_PATH = "/.well-known/jwks.json"
 
 _JWKS_HEADERS = ((b"cache-control", b"public, max-age=300"),)
 Mounted: TypeAlias = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse | StreamingResponse]]
-Watcher: TypeAlias = Callable[[HttpRequest, HttpResponse | StreamingResponse, float], None]
+Answered: TypeAlias = HttpResponse | StreamingResponse
+Watcher: TypeAlias = Callable[[HttpRequest, Answered, float], Answered]
 
 _READY = b'{"status":"ready"}'
 METADATA_PATH = "/.well-known/oauth-protected-resource"
@@ -85,7 +86,8 @@ class Router(abc.ABC):
         self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
         self.card_answer: Mounted | None = None  # instead of the card that is the same for all
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
-        self.on_exchange: Watcher | None = None  # told of every request to the agent
+        # Sees every request to the agent, and the answer, which it returns as it is to be sent.
+        self.on_exchange: Watcher | None = None
         self.observer: Observer | None = None  # of traces and metrics
         self.sessions: PageSessions | None = None
         self._public = frozenset(
@@ -189,9 +191,7 @@ class Router(abc.ABC):
         self, request: HttpRequest, watcher: "Watcher"
     ) -> HttpResponse | StreamingResponse:
         since_s = time.monotonic()
-        answer = await self._answered(request)
-        watcher(request, answer, since_s)
-        return answer
+        return watcher(request, await self._answered(request), since_s)
 
     def _below(self, raw: str) -> "tuple[str, Router] | None":
         """The agent a path belongs to, of those that are below one."""

@@ -28,10 +28,12 @@ class _Plan:
         self.filters: list[str] = []
         states = [query.state] if query.state else list(_STATES)
         since = query.since_ms if query.since_ms is not None else -1
-        before = query.before or (_FAR, _FAR)
+        self.order = "ASC" if query.oldest_first else "DESC"
+        compared = ">" if query.oldest_first else "<"
+        before = query.before or ((-1, -1) if query.oldest_first else (_FAR, _FAR))
         self.since = f"t.at_ms >= {self._value(since)}"
         self.place = (
-            f"t.at_ms <= {self._value(before[0])}::bigint AND (t.at_ms, t.key) < "
+            f"t.at_ms {compared}= {self._value(before[0])}::bigint AND (t.at_ms, t.key) {compared} "
             f"(${len(self.values)}::bigint, {self._value(before[1])}::bigint)"
         )
         if query.namespace is not None:
@@ -62,9 +64,9 @@ class _Plan:
         return f"${len(self.values)}"
 
     def ranges(self, condition: str, limit: int) -> str:
-        """The newest entries of the indexes, no more than `limit`."""
+        """The first entries of the indexes, no more than `limit`."""
         columns = "t.at_ms, t.key, t.state, t.namespace, t.context"
-        order = f"ORDER BY t.at_ms DESC, t.key DESC LIMIT {limit}"
+        order = f"ORDER BY {self.ordered('t.')} LIMIT {limit}"
         table = f"{self.schema}.tasks t"
         if not self.states:
             return f"SELECT {columns} FROM {table} WHERE {self.where} AND {condition} {order}"
@@ -73,6 +75,9 @@ class _Plan:
             f"LATERAL (SELECT {columns} FROM {table} WHERE {self.where} AND t.state = s.state "
             f"AND {condition} {order}) t {order}"
         )
+
+    def ordered(self, table: str = "") -> str:
+        return f"{table}at_ms {self.order}, {table}key {self.order}"
 
     @property
     def filter(self) -> str:
@@ -106,15 +111,15 @@ async def page(fetch: Callable[..., Awaitable[list[Any]]], schema: str, query: Q
     sql = f"""
 WITH seen AS MATERIALIZED ({plan.ranges(f"{plan.since} AND {plan.place}", scanned + 1)}),
 found AS MATERIALIZED (
-  SELECT at_ms, key FROM (SELECT * FROM seen ORDER BY at_ms DESC, key DESC LIMIT {scanned}) s
-  WHERE {plan.filter} ORDER BY at_ms DESC, key DESC LIMIT {query.limit + 1}
+  SELECT at_ms, key FROM (SELECT * FROM seen ORDER BY {plan.ordered()} LIMIT {scanned}) s
+  WHERE {plan.filter} ORDER BY {plan.ordered()} LIMIT {query.limit + 1}
 ),
 sized AS (
   SELECT f.at_ms, f.key, row_number() OVER w AS place, sum(coalesce(octet_length(t.head), 0)
     + {artifacts} + CASE WHEN t.pos > t.snap THEN (SELECT coalesce(sum(octet_length(e.data)), 0)
     FROM {schema}.events e WHERE e.task = t.key AND e.pos > t.snap) ELSE 0 END) OVER w AS size
   FROM found f JOIN {schema}.tasks t ON t.key = f.key
-  WINDOW w AS (ORDER BY f.at_ms DESC, f.key DESC)
+  WINDOW w AS (ORDER BY {plan.ordered("f.")})
 ),
 fits AS MATERIALIZED (
   SELECT at_ms, key FROM sized WHERE place = 1 OR (place <= {query.limit} AND size <= {size})
@@ -127,13 +132,13 @@ whole AS ({
         )
     })
 SELECT x.total, x.is_exact, (SELECT count(*) FROM found), (SELECT count(*) FROM seen),
-  (SELECT ARRAY[at_ms, key] FROM seen ORDER BY at_ms DESC, key DESC OFFSET {scanned - 1} LIMIT 1),
+  (SELECT ARRAY[at_ms, key] FROM seen ORDER BY {plan.ordered()} OFFSET {scanned - 1} LIMIT 1),
   w.*
 FROM ({plan.total()}) x LEFT JOIN whole w ON true"""
     rows = await fetch(sql, *plan.values)
     total, is_exact, found, seen, last = rows[0][:5]
     tasks = [record_of(tuple(row)[5:]) for row in rows if row[5] is not None]
-    tasks.sort(key=lambda record: (record.at_ms, record.key), reverse=True)
+    tasks.sort(key=lambda record: (record.at_ms, record.key), reverse=not query.oldest_first)
     next_ = None
     if found > len(tasks):
         next_ = (tasks[-1].at_ms, tasks[-1].key)

@@ -139,18 +139,28 @@ def _plan_of_operator(
 def _entries(
     db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None, columns: str
 ) -> Iterator[Entry]:
-    """The entries of the plan's ranges, newest first: a place, then these columns."""
+    """The entries of the plan's ranges in the query's order: a place, then these columns."""
     since_ms = query.since_ms if query.since_ms is not None else -1
+    if query.oldest_first:
+        place = before or (-1, -1)
+        bounds: tuple[int, ...] = (max(since_ms, place[0]), _FAR, *place)
+        compared, order = ">", "at_ms, key"
+    else:
+        place = before or (_FAR, _FAR)
+        bounds = (since_ms, place[0], *place)
+        compared, order = "<", "at_ms DESC, key DESC"
     streams = [
         db.execute(
             f"SELECT at_ms, key{columns} FROM tasks INDEXED BY {part.name} "
-            f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) < (?,?) ORDER "
-            "BY at_ms DESC, key DESC",
-            (*part.values, since_ms, (before or (_FAR,))[0], *(before or (_FAR, _FAR))),
+            f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) {compared} (?,?) "
+            f"ORDER BY {order}",
+            (*part.values, *bounds),
         )
         for part in plan.ranges
     ]
-    return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=_place, reverse=True)
+    if len(streams) == 1:
+        return streams[0]
+    return heapq.merge(*streams, key=_place, reverse=not query.oldest_first)
 
 
 def _place(entry: Entry) -> Place:
@@ -200,7 +210,7 @@ def _fitting(
 
 
 class _Scan:
-    """Reads the tasks that match, newest first, as long as that is not too much."""
+    """Reads the tasks that match, in order, as long as that is not too much."""
 
     def __init__(self, db: sqlite3.Connection, query: Query, plan: _Plan) -> None:
         self._db = db

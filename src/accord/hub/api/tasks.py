@@ -1,0 +1,79 @@
+"""Routes of tasks: what an admin does for those who have no login."""
+
+from typing import Any
+
+import msgspec
+
+from ...engine.log import state_of
+from ...model import (
+    Message,
+    Part,
+    Role,
+    SendConfiguration,
+    SendMessageRequest,
+    TaskState,
+    new_id,
+)
+from ...operations import OPERATIONS, Call, Service
+from ..access import GUEST
+from ..errors import Conflict, EntryNotFound
+from .router import ApiCall, ApiRoute
+
+__all__ = ["ANSWERED_BY", "ROUTES"]
+
+ANSWERED_BY = "answeredBy"  # in the metadata of the message: who answered for the task's caller
+
+
+class GuestAnswer(msgspec.Struct, frozen=True):
+    parts: list[Part]
+
+
+def _service(call: ApiCall, name: str) -> Service:
+    hub = call.hub
+    found = hub.gate.service_of(name)
+    if found is None and name == hub.agent.name:
+        found = hub.app.root.service
+    if found is None:
+        raise EntryNotFound.of_agent(name)
+    return found
+
+
+async def _answer(call: ApiCall) -> Any:
+    """Answer the question of a guest's task. Guests have no login, so nobody is passed over; the
+    answers of everybody else are their own.
+    """
+    name, id_ = call.path["name"], call.path["id"]
+    service, given = _service(call, name), Call(caller=GUEST)
+    record = await service.tasks.store.load(service.namespace("", given), id_)
+    if record is None:
+        raise EntryNotFound(
+            f"no task {id_[:80]!r} of a guest is here; only its own caller may answer another",
+            fix="ask its caller to answer it",
+        )
+    state = state_of(record.state)
+    if state not in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
+        raise Conflict(f"the task asks nothing: it is {state.word}")
+    message = Message(
+        message_id=new_id(),
+        role=Role.USER,
+        parts=call.body.parts,
+        task_id=id_,
+        context_id=record.context_id,
+        metadata={ANSWERED_BY: call.person.name},
+    )
+    # First: what is not in the audit log is not done.
+    await call.hub.audit.write(call.person.name, "task.answer", f"{name}/{id_}", {"for": "guest"})
+    request = SendMessageRequest(
+        message=message, configuration=SendConfiguration(return_immediately=True)
+    )
+    await OPERATIONS["SendMessage"].run(service, given, request)
+    return {"task": id_, "answered_by": call.person.name}
+
+
+ROUTES = (
+    ApiRoute(
+        *("POST", "/agents/{name}/tasks/{id}:answer", "admin", _answer),
+        "Answer the question of a guest's task",
+        takes=GuestAnswer,
+    ),
+)
