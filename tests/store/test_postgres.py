@@ -461,6 +461,35 @@ async def test_a_post_and_an_owner_that_leaves_do_not_miss_each_other(postgres_u
             assert (record.owner != 0) == is_posted == (record.posts == 1)
 
 
+async def test_a_post_that_comes_while_its_task_ends_does_not_stay_behind(
+    postgres_box: Box,
+) -> None:
+    """The commit that ends the task waits for the post's, and does not see what that wrote."""
+    store = postgres_box.store
+    assert isinstance(store, PostgresStore)
+    schema = store.options.schema
+    first = postgres_box.create()
+    await postgres_box.commit(first)
+    db = await connect(parse(base_url()))
+    try:
+        posting = db.transaction()
+        await posting.start()
+        await db.execute(f"UPDATE {schema}.tasks SET posts = posts + 1")
+        await db.execute(f"INSERT INTO {schema}.posts VALUES ($1, 1, 7, 2, '')", first.key)
+        end = postgres_box.append(first, state=COMPLETED, leaves=Leaves.END, head=b"{}")
+        ending = asyncio.create_task(postgres_box.commit(end))
+        waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        await until(lambda: rows(postgres_box, waits))
+        await posting.commit()
+        assert await ending == [True]
+    finally:
+        await db.close()
+    assert await store.unread_posts([first.key]) == []
+    assert rows(postgres_box, "SELECT n FROM {s}.posts") == [(1,)]
+    await store.fold()
+    assert rows(postgres_box, "SELECT n FROM {s}.posts") == []
+
+
 # Schema, options
 
 

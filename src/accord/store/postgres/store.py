@@ -93,6 +93,11 @@ INSERT INTO {s}.counts AS c SELECT namespace, state, sum(n) FROM gone GROUP BY 1
 ON CONFLICT (namespace, state) DO UPDATE SET n = c.n + excluded.n"""
 
 
+# A commit deletes the posts it has read, if it sees them: not one that came while it waited for the
+# task's row.
+_READ_POSTS = """
+DELETE FROM {s}.posts p USING {s}.tasks t WHERE t.key = p.task AND p.n <= t.posts_read"""
+
 # What the tasks of a caller take: their snapshots, and the log of those without one.
 _STORED = """
 WITH t AS (
@@ -825,10 +830,13 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         )
 
     async def fold(self) -> None:
-        """Add up what commits changed of the totals. One replica at a time."""
+        """Add up what commits changed of the totals, and delete posts that were read. One replica
+        at a time.
+        """
         async with self._reading() as db, asyncio.timeout(READ_S), transaction(db):
             if await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock("fold")):
                 await db.execute(_FOLD.replace("{s}", self.options.schema))
+                await db.execute(_READ_POSTS.replace("{s}", self.options.schema))
 
 
 def _advice(error: BaseException) -> str:
