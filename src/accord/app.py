@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -156,6 +157,7 @@ class App(Router):
         self._delegating: ClientDelegates | None = None
         self._engine.runs.open_url = self._open_url
         self._files: Network | None = None
+        self._lacks_keys = False
         self._notifier = self._new_notifier(push, limits)
         self.unread = unread = Unread(limits)
         self._serving = Serving(
@@ -376,8 +378,13 @@ class App(Router):
         return self._root.scopes()
 
     def _new_notifier(self, push: bool | PushSettings, limits: Limits) -> Notifier | None:
-        """What sends push notifications; None if they are off, or the store keeps no webhooks."""
+        """What sends push notifications; None if they are off, or the store keeps no webhooks, or
+        there is no key to seal and sign them with: then the card does not offer them.
+        """
         if not push or getattr(self._store, "pushes", None) is None:
+            return None
+        if not self._has_keys():
+            self._lacks_keys = True
             return None
         return Notifier(
             self._engine.tasks,
@@ -402,6 +409,16 @@ class App(Router):
             )
         interface = urlsplit(self._service.card.supported_interfaces[0].url)
         return f"{interface.scheme}://{interface.netloc}"
+
+    def _has_keys(self) -> bool:
+        """Whether `keyring` finds keys, or a place to make some. They are not read yet: that would
+        bring cryptography.
+        """
+        if self._key_file is not None or os.environ.get("ACCORD_KEY") or self._store.is_volatile:
+            return True
+        from .store.sqlite import SqliteStore
+
+        return isinstance(self._store, SqliteStore)
 
     @property
     def keyring(self) -> "Keyring":
@@ -525,6 +542,13 @@ class App(Router):
         if self._signs_card:
             _ = self.keyring  # an error now, not with the first card
         self._check_workers()
+        if self._lacks_keys:
+            _log.warning(
+                "push notifications are off: there is no key to seal and sign them with. This "
+                "store is shared, so every replica needs the same one: make it with `accord "
+                "keyring new`, and give it to each as ACCORD_KEY=... or --key-file FILE; or turn "
+                "them off for good (push=False, --no-push)"
+            )
         self._observe()  # before any run that goes on now
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))

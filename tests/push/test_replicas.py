@@ -99,17 +99,21 @@ async def test_two_processes_deliver_nothing_twice_without_need(hook: Webhook):
 async def test_a_server_without_a_key_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """A shared store needs a key for all; the caller learns that there is no push, the operator
-    why.
+    """A shared store needs a key for all: the operator learns it at the start, and the card does
+    not offer what would be refused.
     """
     monkeypatch.delenv("ACCORD_KEY")
     store = MemoryStore()
     store.is_volatile = False  # as a database is
-    async with replica(store, asyncio.Event()) as (one, _):
+    async with replica(store, asyncio.Event()) as (one, app):
+        assert "accord keyring new" in caplog.text
+        assert not app.card("http://here").capabilities.push_notifications
+        inline = {"taskPushNotificationConfig": {"url": "https://h.example"}}
+        refused = await refusal_of(one.send(say("go", configuration=inline)))
+        assert refused.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
         task = (await one.send("ask"))["task"]
         refused = await refusal_of(one.create_push_config(task["id"], {"url": "https://h.example"}))
         assert refused.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
-    assert "accord keyring new" in caplog.text
 
 
 async def test_on_postgres_any_replica_delivers(hook: Webhook):
