@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.shell import accord, found, served
 from tests.console.browser import STATIC, chromium, needs_browser, page_of
 from tests.console.test_server import log_in
+from tests.postgres import schema_url
 from tests.processes import free_port, run_sync, start, until
 
 HELLO = """
@@ -40,14 +42,26 @@ async def status_of(link: str) -> int:
         return int(await log_in(client, link))
 
 
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def store(request: pytest.FixtureRequest) -> Iterator[tuple[str, ...]]:
+    """The option that names a store; none for a file in the folder."""
+    if request.param == "SQLite":
+        yield ()
+    else:
+        with schema_url() as url:
+            yield ("--store", url)
+
+
 @needs_page
-async def test_a_new_link_opens_the_console_of_a_running_server_once(folder: Path) -> None:
+async def test_a_new_link_opens_the_console_of_a_running_server_once(
+    folder: Path, store: tuple[str, ...]
+) -> None:
     """The link a server prints at its start is used up by the first browser."""
-    with served("hello.py", cwd=folder) as (process, url):
+    with served("hello.py", *store, cwd=folder) as (process, url):
         first = await printed_link(process)
         assert await status_of(first) == 200
         assert await status_of(first) == 403
-        made = accord("console", "link", url, cwd=folder)
+        made = accord("console", "link", url, *store, cwd=folder)
         assert made.code == 0, made.err
         assert made.out.startswith(f"{url}/console/?key=")
         assert await status_of(made.out.strip()) == 200
