@@ -127,6 +127,7 @@ def test_doctor_says_what_is_wrong(tmp_path):
     done = accord("doctor", cwd=tmp_path)
     assert done.code == 0
     assert re.search(r"^ok +accord ", done.out, re.M)
+    assert re.search(r"^(ok|note) +the web console is (not )?built", done.out, re.M)
     (tmp_path / ".accord").mkdir()
     (tmp_path / ".accord" / "broken.db").write_bytes(b"not a database" * 100)
     broken = accord("doctor", "http://127.0.0.1:9", cwd=tmp_path)

@@ -13,20 +13,26 @@ from ..store import CommitFailed, open_store
 from .key import store_of, store_options
 from .terminal import echo
 
-__all__ = ["console", "open_", "say_if_not_built"]
+__all__ = ["console", "missing_page", "open_", "say_if_not_built"]
 
 _AGENT = "http://127.0.0.1:8000"
 _TIMEOUT_S = 10.0
 
 
-def say_if_not_built() -> None:
-    """Say why a server that has just started prints no link, and what to do."""
+def missing_page() -> str:
+    """Say why there is no console, and what to do; empty if there is one."""
     from ..console import is_built
 
     if is_built():
-        return
+        return ""
     again = f"pip install {shlex.quote(str(installed_from() or 'accord'))}"
-    echo(f"  console  not built: install Node 20 or newer, then:  {again}")
+    return f"not built: install Node 20 or newer, then:  {again}"
+
+
+def say_if_not_built() -> None:
+    """Print in place of a link why there is none."""
+    if why := missing_page():
+        echo(f"  console  {why}")
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:

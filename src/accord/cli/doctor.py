@@ -17,6 +17,7 @@ from ..extras import install_command
 from ..model import A2AError
 from ..store import open_store
 from ..store.sqlite import check_file
+from .console import missing_page
 from .db import database_url
 from .login import login_at
 from .settings import SETTINGS, look_up
@@ -63,6 +64,8 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
         except PackageNotFoundError:
             yield _NOTE, f"no {package}; if you need it: {install_command(extra)}"
     yield _OK, f"SQLite {sqlite3.sqlite_version}"
+    why = missing_page()
+    yield (_NOTE, f"the web console is {why}") if why else (_OK, "the web console is built")
     for path in sorted(Path(".accord").glob("*.db")):
         try:
             check_file(path)
