@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from accord.model import Unavailable
-from accord.store.contract import Append, CommitFailed, Leaves, Query
+from accord.store.contract import Append, CommitFailed, Leaves, Namespace, Query
 from accord.store.open import open_store
 from accord.store.sqlite.store import SqliteStore
 from tests.processes import run
@@ -237,3 +237,25 @@ async def test_vacuum_makes_room_and_the_store_goes_on(file_box: Box) -> None:
     await file_box.store.vacuum()
     await file_box.store.beat()
     assert await file_box.commit(file_box.create("t2")) == [True]
+
+
+async def test_a_batch_with_something_unwritable_is_stored_or_not_as_a_whole(
+    file_box: Box,
+) -> None:
+    """The disk is full when the last item comes: then nothing was stored, as the error says, and
+    the same batch may be given again.
+    """
+    store = file_box.store
+    assert isinstance(store, SqliteStore)
+    small, large = file_box.create("small"), file_box.create("large", data=b"c" * (1 << 20))
+    broken = file_box.create("lone surrogate \ud800", namespace=Namespace("agent", "", "new"))
+    later = file_box.create("later", namespace=Namespace("agent", "", "newer"))
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count = {pages + 20}")
+    with pytest.raises(CommitFailed, match="full"):
+        await file_box.commit(small, broken, later, large)
+    assert await store.load(ME, "small") is None
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    assert await file_box.commit(small, broken, later, large) == [True, False, True, True]
+    for made in (small, later, large):
+        assert await store.load(made.namespace, made.id) is not None

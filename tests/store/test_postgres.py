@@ -559,3 +559,23 @@ async def test_a_database_that_is_not_there_is_named_without_its_password() -> N
     with pytest.raises(RuntimeError, match=r"me@127\.0\.0\.1:1/db") as caught:
         await store.open(lambda tasks: None)
     assert "secret" not in str(caught.value)
+
+
+async def test_a_machine_that_slept_is_not_sure_that_it_is_still_taken_for_alive(
+    postgres_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own clock stands still meanwhile, that of the others does not."""
+    store = postgres_box.store
+    assert isinstance(store, PostgresStore)
+    await store.beat()
+    assert store.is_sure
+    asked: list[int] = []
+    real = time.clock_gettime
+
+    def slept(clock: int) -> float:
+        asked.append(clock)
+        return real(clock) + (60.0 if clock == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", slept)
+    assert not store.is_sure
+    assert time.CLOCK_BOOTTIME in asked

@@ -25,7 +25,7 @@ from ..failpoints import point
 from .connect import BROKEN, FREE, FULL, close, connect, kill, uncancelled
 from .options import PostgresOptions
 
-__all__ = ["Heart", "beat", "bury"]
+__all__ = ["Heart", "beat", "bury", "elapsed_s"]
 
 log_ = logging.getLogger("accord")
 
@@ -39,6 +39,16 @@ START_S = 10.0
 # locked to the end of the statement, which is the whole transaction: a process that is frozen here,
 # or cut off, leaves no lock behind.
 _PATIENT = "WITH patient AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true)) "
+
+
+# The time of the world outside, also while this machine sleeps: others count on then, and may have
+# declared us dead. Python's monotonic clock stands still in a suspended machine.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def elapsed_s() -> float:
+    """Return the seconds since this machine was started, those it was suspended for included."""
+    return time.clock_gettime(_CLOCK)
 
 
 async def beat(db: Any, options: PostgresOptions, replica: int, nonce: int) -> bool:
@@ -99,7 +109,7 @@ class Heart:
         self._on_death = on_death  # called in this thread, when another replica was declared dead
         self._on_full = on_full  # called in this thread, when there is no connection left for it
         self._on_short = on_short  # called in this thread, when there is none left for others
-        self._beaten_s = time.monotonic()  # when the last beat that is stored was sent
+        self._beaten_s = elapsed_s()  # when the last beat that is stored was sent
         self._beat_s = -math.inf  # when that was, of those sent here
         self._looked_s = self._beaten_s  # when we last looked at the others
         self._look_s = min(LOOK_S, options.lease.beat_s)
@@ -129,7 +139,7 @@ class Heart:
     def is_sure(self) -> bool:
         """Nobody can have taken this replica for dead yet."""
         lease = self._options.lease
-        return time.monotonic() - self._beaten_s < lease.lease_s - lease.beat_s
+        return elapsed_s() - self._beaten_s < lease.lease_s - lease.beat_s
 
     def has_beaten(self, sent_s: float) -> None:
         """A beat was stored by another connection."""
@@ -186,7 +196,7 @@ class Heart:
         return await uncancelled(self._db, self._look(self._db), self._options.lease.lease_s)
 
     async def _look(self, db: Any) -> bool:
-        lease, now_s = self._options.lease, time.monotonic()
+        lease, now_s = self._options.lease, elapsed_s()
         # Nobody is judged without a beat of our own just before: it shows that a beat can be
         # stored.
         is_judging = any(now_s - since_s >= lease.lease_s for _, since_s in self._seen.values())
@@ -207,7 +217,7 @@ class Heart:
         )
         if not self._pooled and await db.fetchval(FREE) < 1:
             self._on_short()
-        now_s = time.monotonic()
+        now_s = elapsed_s()
         # While we could not look, or not beat, we could not have seen another's count move.
         before = self._seen if gap_s < 2 * lease.beat_s else {}
         self._seen = {}

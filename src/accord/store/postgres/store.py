@@ -56,7 +56,7 @@ from .connect import (
     transaction,
     uncancelled,
 )
-from .heart import Heart, beat, bury
+from .heart import Heart, beat, bury, elapsed_s
 from .keys import PostgresKeys
 from .logins import PostgresLogins
 from .migrations import check, migrate, version
@@ -360,7 +360,7 @@ class PostgresStore:
 
     async def beat(self) -> None:
         self._check_fence()
-        sent_s = time.monotonic()
+        sent_s = elapsed_s()
         try:
             async with self._writer.borrowed() as db:
                 is_alive = await uncancelled(

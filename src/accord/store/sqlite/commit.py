@@ -71,6 +71,16 @@ class Batch(NamedTuple):
     namespaces: dict[Namespace, int]  # new ones
     is_due: bool  # a webhook of one of the tasks may have something to deliver
 
+    def joined(self, other: "Batch") -> "Batch":
+        """Return what this and another one did."""
+        return Batch(
+            self.outcomes + other.outcomes,
+            self.written | other.written,
+            self.posted | other.posted,
+            self.namespaces | other.namespaces,
+            self.is_due or other.is_due,
+        )
+
 
 class _Standing(msgspec.Struct, gc=False):
     """Where a task stands, in the middle of a batch."""

@@ -256,33 +256,48 @@ class SqliteStore:
         def work() -> Batch:
             point("commit.before")
             at_ms = now_ms()
-            with self._transaction(at_ms) as db:
-                point("commit.begun")
-                batch = Commit(
-                    db, self.replica, self._claimed, self._namespaces, at_ms, self._has_pushes
-                ).store(items)
+            try:
+                with self._transaction(at_ms) as db:
+                    point("commit.begun")
+                    batch = self._commit(db, at_ms, self._namespaces).store(items)
+            except _UNWRITABLE:  # to find out which of them it is
+                with self._transaction(at_ms) as db:
+                    batch = self._store_each(db, at_ms, items)
             self._namespaces.update(batch.namespaces)
             self._claimed.difference_update(batch.written)
             self._has_pushes |= batch.is_due
             point("commit.after")
             return batch
 
-        try:
-            batch = await self._in_writer(work)
-        except CommitFailed as error:
-            if not isinstance(error.__cause__, _UNWRITABLE):
-                raise
-            if len(items) == 1:
-                log_.error("something can't be stored and is dropped: %s", error)
-                return [False]
-            return [
-                outcome for item in items for outcome in await self.commit([item])
-            ]  # to find out which
+        batch = await self._in_writer(work)
         if batch.posted:
             self._wake(batch.posted)
         if batch.is_due:
             self.pushes.on_due()
         return batch.outcomes
+
+    def _commit(
+        self, db: sqlite3.Connection, at_ms: int, namespaces: Mapping[Namespace, int]
+    ) -> Commit:
+        return Commit(db, self.replica, self._claimed, namespaces, at_ms, self._has_pushes)
+
+    def _store_each(self, db: sqlite3.Connection, at_ms: int, items: Sequence[Item]) -> Batch:
+        """Store items one by one in one transaction, so that a failure stores none of them. What
+        can't be written whatever is tried is left out.
+        """
+        all_ = Batch([], set(), set(), {}, is_due=False)
+        for item in items:
+            db.execute("SAVEPOINT item")
+            try:
+                known = self._namespaces | all_.namespaces
+                one = self._commit(db, at_ms, known).store([item])
+            except _UNWRITABLE as error:
+                log_.error("something can't be stored and is dropped: %s", reason(self.path, error))
+                db.execute("ROLLBACK TO item")
+                one = Batch([False], set(), set(), {}, is_due=False)
+            db.execute("RELEASE item")
+            all_ = all_.joined(one)
+        return all_
 
     async def _write(self, work: Callable[[sqlite3.Connection], T], is_flushed: bool) -> T:
         """Change something beside the tasks, in a transaction of its own; flushed or not."""
