@@ -4,6 +4,7 @@ costs as little as it can, and `client.notes` says so.
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,27 @@ async def test_a_member_that_can_not_be_read_is_left_out(binding, version):
         assert any(note.startswith("a part can't be read") for note in client.notes)
         assert any(note.startswith("a message can't be read") for note in client.notes)
         assert len(client.notes) == len(set(client.notes))
+
+
+@pytest.mark.parametrize(("binding", "version"), [c for c in CASES if c[1] != "0.1"])
+async def test_a_task_that_can_not_be_read_is_left_out_of_a_list(binding, version):
+    """The others are listed."""
+    _, got = CASES[binding, version]
+
+    def agent(request: Request) -> bytes:
+        if request.path.endswith("card.json"):
+            where = [{"url": peer.url, "protocolBinding": binding, "protocolVersion": version}]
+            return answer(card(peer.url, supportedInterfaces=where))
+        odd = {"id": "t-2", "status": "?"}
+        page: dict[str, Any] = {"tasks": [got, odd, 7], "nextPageToken": ""}
+        page |= {"pageSize": 3, "totalSize": 3}
+        if binding != "JSONRPC":
+            return answer(page)
+        return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": page})
+
+    async with scripted(agent) as peer, connect(peer.url, retry=NO_RETRY) as client:
+        assert [one.id async for one in client.list()] == ["t-1"]
+        assert any(note.startswith("a task can't be read") for note in client.notes)
 
 
 async def test_a_stream_with_members_that_can_not_be_read():

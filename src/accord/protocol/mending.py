@@ -42,6 +42,7 @@ class ObjectReaders(NamedTuple):
     part: Callable[[Any], object]
     message: Callable[[Any], object]
     artifact: Callable[[Any], object]
+    task: Callable[[Any], object]
 
 
 class MessageIds:
@@ -101,9 +102,11 @@ def mend(value: Any, readers: ObjectReaders, ids: MessageIds, note: Note) -> Non
         return
     for name in _WRAPPERS:
         mend(value.get(name), readers, ids, note)
-    for task in _dicts(value.get("tasks")):
-        mend(task, readers, ids, note)
     mender = _Mender(_task_id(value), readers, ids, note)
+    if isinstance(value.get("tasks"), list):
+        for task in _dicts(value["tasks"]):
+            mend(task, readers, ids, note)
+        value["tasks"] = mender.kept(value["tasks"], readers.task, "a task")
     if isinstance(value.get("status"), dict):
         if "id" in value:
             ids.begin_task()
@@ -130,19 +133,19 @@ class _Mender:
         if isinstance(holder.get(name), list):
             for message in _dicts(holder[name]):
                 self.mend_message(message)
-            holder[name] = self._kept(holder[name], self._readers.message, "a message")
+            holder[name] = self.kept(holder[name], self._readers.message, "a message")
 
     def keep_message(self, holder: dict[str, Any], name: str) -> None:
         if isinstance(holder.get(name), dict):
             self.mend_message(holder[name])
-            if not self._kept([holder[name]], self._readers.message, "a message"):
+            if not self.kept([holder[name]], self._readers.message, "a message"):
                 del holder[name]
 
     def keep_artifacts(self, holder: dict[str, Any]) -> None:
         if isinstance(holder.get("artifacts"), list):
             for artifact in _dicts(holder["artifacts"]):
                 self._keep_parts(artifact)
-            holder["artifacts"] = self._kept(
+            holder["artifacts"] = self.kept(
                 holder["artifacts"], self._readers.artifact, "an artifact"
             )
         if isinstance(holder.get("artifact"), dict):
@@ -167,9 +170,9 @@ class _Mender:
     def _keep_parts(self, holder: dict[str, Any]) -> None:
         for name in ("parts", "content"):
             if isinstance(holder.get(name), list):
-                holder[name] = self._kept(holder[name], self._readers.part, "a part")
+                holder[name] = self.kept(holder[name], self._readers.part, "a part")
 
-    def _kept(self, items: list[Any], read: Callable[[Any], object], what: str) -> list[Any]:
+    def kept(self, items: list[Any], read: Callable[[Any], object], what: str) -> list[Any]:
         kept = []
         for item in items:
             try:

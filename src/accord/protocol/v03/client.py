@@ -63,6 +63,7 @@ READERS = ObjectReaders(
     part=lambda value: legacy.convert(v03.read_part(value), Part),
     message=lambda value: legacy.convert(v03.read_message(value, role="ROLE_AGENT"), Message),
     artifact=lambda value: legacy.convert(v03.read_artifact(value), Artifact),
+    task=lambda value: legacy.convert(v03.read_task(value), Task),
 )
 
 _encode = msgspec.json.Encoder().encode

@@ -88,6 +88,10 @@ def _readers(form: Form) -> ObjectReaders:
             READERS.artifact,
             lambda value: legacy.convert(proto_json.read_artifact(value, form=form), Artifact),
         ),
+        task=either(
+            READERS.task,
+            lambda value: legacy.convert(proto_json.read_task(value, form=form), Task),
+        ),
     )
 
 

@@ -57,6 +57,7 @@ _READERS = ObjectReaders(
     part=lambda value: lenient.convert(value, Part),
     message=lambda value: lenient.convert(value, Message),
     artifact=lambda value: lenient.convert(value, Artifact),
+    task=lambda value: lenient.convert(value, Task),
 )
 
 
