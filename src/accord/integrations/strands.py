@@ -50,6 +50,12 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 ()\[\]-]")  # of documents, says Bedroc
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
+    """Raises TypeError for an agent that has a session: it would be one for all callers."""
+    if getattr(obj, "_session_manager", None) is not None:
+        raise TypeError(
+            "this agent has a session_manager, whose one session all callers would share; leave it "
+            "out: the history of each conversation is kept in ctx.state"
+        )
     add_ask_skill(agent, obj, run, options, files=tuple(_FORMATS))
 
 

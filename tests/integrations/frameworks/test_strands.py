@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import AfterModelCallEvent, BeforeModelCallEvent
+from strands.session import FileSessionManager
 from strands.tools import ToolProvider
 from strands.types.exceptions import ModelThrottledException
 
@@ -28,6 +31,13 @@ class Provider(ToolProvider):
 
     def remove_consumer(self, consumer_id: Any, **kwargs: Any) -> None:
         self.consumers.discard(consumer_id)
+
+
+def test_an_agent_with_a_session_of_its_own_is_refused(tmp_path: Path) -> None:
+    """All callers would write to that one session, and read it after a restart."""
+    session = FileSessionManager(session_id="s", storage_dir=str(tmp_path))
+    with pytest.raises(TypeError, match="session_manager"):
+        Agent.wrap(made("Talker", FakeModel(), session_manager=session))
 
 
 async def test_a_turn_does_not_close_the_mcp_clients_of_the_agent() -> None:
