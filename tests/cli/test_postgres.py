@@ -86,7 +86,7 @@ def test_an_old_schema_is_said_and_brought_up_to_date(url: str) -> None:
     used(url)
     schema = found(r"schema=(\w+)", url)
     execute(f"DELETE FROM {schema}.migrations WHERE version = {newest()}")
-    execute(f"DROP TABLE {schema}.states")  # what the newest made
+    execute(f"DROP TABLE {schema}.logins")  # what the newest made
     assert (
         f"schema {newest() - 1}; the newest is {newest()}"
         in accord("db", "stats", "--store", url).out

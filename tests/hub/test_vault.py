@@ -13,9 +13,10 @@ from accord import connect
 from accord.auth import Caller, Keyring, KeyringError
 from accord.cli import main
 from accord.client import NO_RETRY, AgentFault, ApiKey, Basic, Bearer
-from accord.console import Console
+from accord.console import Console, link_of
 from accord.hub import Hub, HubSettings
 from accord.model import A2AError
+from tests.console.test_server import log_in
 from tests.hub.hubs import Desk, hub_at, serving_card
 
 SECRET = "s3cret-Zx81-marker"
@@ -194,9 +195,11 @@ async def on_the_console(desk: Desk) -> list[str]:
     console = Console(desk.hub.app, is_hub=True)
     console.attach(desk.hub.app)
     found = []
+    link = link_of(desk.url, await console.logins.new_link())  # the app is open already
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
-        async with http.get(console.link(desk.url)) as page:
+        async with http.get(link) as page:
             found.append(await page.text())
+        assert await log_in(http, link) == 200
         for path in ("me", "tasks", "pushes", "exchanges", "logins"):
             async with http.get(f"{desk.url}/console/api/{path}") as answer:
                 assert answer.status == 200
