@@ -48,6 +48,7 @@ def test_every_test_of_this_folder_is_a_promise_on_the_page_or_serves_one() -> N
         "test_an_answer_to_a_function_that_can_no_longer_be_called_is_refused_and_nothing_is_stuck",
         "test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why",
         "test_a_broken_upkeep_goes_on",
+        "test_only_the_command_line_of_a_test_arms_a_point",
     }
     promised = {test for _, test in NAMED.findall(PAGE.read_text())}
     here = Path(__file__).parent

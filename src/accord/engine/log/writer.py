@@ -313,7 +313,8 @@ class Writer:
                 await self.store.rejoin()
                 break
             except (A2AError, CommitFailed) as error:
-                log_.warning("taking a new number failed, and is tried again: %s", error)
+                if pause_s == RETRY_S:  # once for each outage
+                    log_.warning("taking a new number failed, and is tried again: %s", error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_RETRY_S)
         log_.warning("this replica has number %d now", self.store.replica)

@@ -114,6 +114,8 @@ class Heart:
         self._looked_s = self._beaten_s  # when we last looked at the others
         self._look_s = min(LOOK_S, options.lease.beat_s)
         self._db: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_given_up = False
         self._error: BaseException | None = None
         self._is_running = threading.Event()
         self._seen: dict[int, tuple[int, float]] = {}  # count of another replica, and since when
@@ -125,15 +127,22 @@ class Heart:
         """
         self._thread.start()
         if not self._is_running.wait(START_S):
+            self._is_given_up = True
             raise TimeoutError("the heartbeat got no connection in time")
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
         """Return when it has stopped. Blocks for no longer than a query takes."""
-        with contextlib.suppress(RuntimeError):  # its loop has ended by itself
-            self._loop.call_soon_threadsafe(self._stopped.set)
+        self.end()
         self._thread.join(timeout=5)
+
+    def end(self) -> None:
+        """Have it stop soon."""
+        self._is_given_up = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended by itself
+                self._loop.call_soon_threadsafe(self._stopped.set)
 
     @property
     def is_sure(self) -> bool:
@@ -142,7 +151,7 @@ class Heart:
         return elapsed_s() - self._beaten_s < lease.lease_s - lease.beat_s
 
     def has_beaten(self, sent_s: float) -> None:
-        """A beat was stored by another connection."""
+        """A beat was stored that was sent at this time, by the clock of `elapsed_s`."""
         self._beaten_s = max(self._beaten_s, sent_s)
 
     def _run(self) -> None:
@@ -157,7 +166,7 @@ class Heart:
             return
         finally:
             self._is_running.set()
-        while not self._stopped.is_set():
+        while not self._is_given_up:
             pause_s, begun_s = self._look_s, time.monotonic()
             try:
                 if begun_s - self.moved_s > STALL_S:

@@ -235,7 +235,8 @@ class PostgresStore:
             )
             try:
                 await asyncio.to_thread(self._heart.start)
-            except BROKEN:
+            except BaseException:
+                self._heart.end()
                 await bury(db, self.options, self.replica)
                 raise
         except BaseException:

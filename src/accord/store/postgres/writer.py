@@ -94,8 +94,14 @@ class CommitWriter:
 
     @contextlib.asynccontextmanager
     async def borrowed(self) -> AsyncIterator[Any]:
-        """The connection, between two commits. What the database raises comes through."""
-        async with self._lock:
+        """The connection, between two commits. What the database raises comes through.
+
+        Raises:
+            TimeoutError: A commit took too long.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            await self._lock.acquire()
+        try:
             await self._connect()
             db = self._db
             try:
@@ -103,6 +109,8 @@ class CommitWriter:
             finally:
                 if db.is_closed() or db.is_in_transaction():
                     self._drop()
+        finally:
+            self._lock.release()
 
     async def commit(self, items: Sequence[Item]) -> Committed:
         """Store items. If that fails, the next call with the same items goes on where this one
