@@ -22,7 +22,7 @@ class FakeModel(MockFunctionCallingLLM):
     def said(self, messages: Sequence[ChatMessage]) -> list[str]:
         blocks = [block for message in messages for block in message.blocks]
         for block in blocks:
-            if block.block_type != "text":
+            if block.block_type in ("image", "audio", "video", "document"):
                 script.seen.append(getattr(block, f"resolve_{block.block_type}")().read())
         return [str(message.content) for message in messages if message.role == "user"]
 
