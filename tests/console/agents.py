@@ -41,8 +41,8 @@ async def approve(text: str, ctx: Context) -> str:
 
 @agent.skill
 async def late(text: str, ctx: Context) -> str:
-    """Ask for a yes or a no, a second later."""
-    await asyncio.sleep(1)
+    """Ask for a yes or a no, a little later."""
+    await asyncio.sleep(0.5)
     return "paid" if await ctx.ask(f"Pay {text}?", bool) else "not paid"
 
 
@@ -87,7 +87,7 @@ async def lines(text: str, ctx: Context):
     """Write many lines, one after the other."""
     for line in range(int(text)):
         await ctx.write(f"line {line}\n\n")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.01)
 
 
 @agent.skill(durable=True)

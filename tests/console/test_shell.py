@@ -1,5 +1,6 @@
 """What all pages share: they survive what fails, have a name each, and keys do what they say."""
 
+from accord import connect
 from tests.console.browser import chromium, needs_browser, opened, page_of, serving
 
 pytestmark = needs_browser
@@ -123,3 +124,23 @@ async def test_a_name_with_an_override_of_direction_shows_it():
         for selector in ("main h1", "section.card strong"):
             assert "photo⟨U+202E⟩gpj.exe" in await page.inner_text(selector)
         assert "\u202e" not in await page.title()
+
+
+LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch" * 2
+
+
+async def test_a_long_name_without_a_blank_wraps():
+    """Also on a telephone: nothing is cut off, and no page is wider than the window."""
+    fits = "(all) => all.every((one) => one.scrollWidth <= one.clientWidth)"
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, width=390) as page,
+        connect(server.url) as client,
+    ):
+        reply = await client.send(LONG, skill="show")
+        for place, name in (("tasks", "tbody td"), (f"tasks/{reply.task_id}", "h1, .card strong")):
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector(f"text={LONG[:40]}")
+            assert await page.locator(name).evaluate_all(fits), place
+            assert await page.locator("html").evaluate_all(fits), place

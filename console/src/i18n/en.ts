@@ -287,7 +287,7 @@ export const en = {
   "inbox.asks": "{agent} asks {caller}",
   "alert.approval": "wants to be listed",
   "alert.card": "its card changed",
-  "alert.health": "its health changed",
+  "alert.health": "health changed",
   "trace.title": "Traces",
   "trace.empty": "No traces yet. A request that goes through the hub makes one.",
   "trace.tasks": "{count} tasks",

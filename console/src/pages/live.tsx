@@ -106,7 +106,7 @@ function Calls(props: { calls: Exchange[]; selected: number; open: number; onOpe
                 {call.isOpen ? t("live.open") : call.isStream ? `${call.status} ${t("live.stream")}` : call.status}
               </td>
               <td>{call.isOpen ? "…" : number(Math.round(call.ms * 10) / 10)}</td>
-              <td>
+              <td class="whole">
                 {bytes(call.bytesIn)} → {call.isOpen ? "…" : bytes(call.bytesOut)}
               </td>
             </tr>
