@@ -141,7 +141,9 @@ class MetricsPage:
     async def gauges(self) -> list[Gauge]:
         """Return what is so now."""
         tasks, store = self._engine.tasks, self._engine.tasks.store
-        live = Counter((log.namespace.agent, log.skill, log.state.word) for log in tasks.live())
+        live = Counter(
+            (log.namespace.agent, log.skill, log.state.word) for log in tasks.directory.live()
+        )
         found = [
             Gauge(
                 "accord_tasks",
@@ -168,7 +170,7 @@ class MetricsPage:
             _one(
                 "accord_leases",
                 "Open tasks that this process owns.",
-                sum(not log.is_resting and not log.is_lost for log in tasks.live()),
+                sum(log.slot.is_owned for log in tasks.directory.live()),
             ),
             _one(
                 "accord_store_outage_seconds",

@@ -80,7 +80,7 @@ ASKING = ("TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED")
 
 
 def inbox(process: Process) -> int:
-    return sum(len(log.inbox) for log in process.app._engine.tasks.live())
+    return sum(len(log.inbox) for log in process.app._engine.tasks.directory.live())
 
 
 async def asks_on(process: Process, task_id: str) -> None:
@@ -203,12 +203,12 @@ async def test_a_message_that_comes_before_the_question_is_stored_is_no_answer(
     ):
         task = await process.send(message("go", "ask", returnImmediately=True))
         await until(lambda: shop.calls)
-        (log,) = process.app._engine.tasks.live()
+        (log,) = process.app._engine.tasks.directory.live()
         proxy.stall()
         shop.go_on.set()
         await until(lambda: log.state.word == "input-required")
         sending = asyncio.create_task(process.send(message("yes", task_id=task["id"])))
-        await until(lambda: log.holds)
+        await until(lambda: log.slot.pins)
         proxy.resume()
         with pytest.raises(Refused, match=ASKED_SINCE):
             await sending

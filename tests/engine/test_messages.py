@@ -36,7 +36,7 @@ def file(name: str, **more: Any) -> dict[str, Any]:
 
 
 def inbox(process: Process) -> int:
-    return sum(len(log.inbox) for log in process.app._engine.tasks.live())
+    return sum(len(log.inbox) for log in process.app._engine.tasks.directory.live())
 
 
 @pytest.mark.parametrize("how", ["send", "stream"])

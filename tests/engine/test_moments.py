@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from accord import Agent, Ask, Caller, Context, Message, Part, Retention
-from accord.engine.log import tasks as tasks_
+from accord.engine.ownership import directory
 from accord.engine.runs import retention as upkeep
 from accord.engine.runs import run
 from accord.model import Role, SendMessageRequest
@@ -91,7 +91,7 @@ async def test_what_resting_tasks_take_is_counted_right_also_when_one_was_away(
     """One that rested here, was taken by another process and came back as its orphan would be
     counted twice for good.
     """
-    monkeypatch.setattr(tasks_, "RESTING", 5)
+    monkeypatch.setattr(directory, "IDLE", 5)
     place, agent, number, calls = Memory(), Agent("Resting"), 1, []
 
     @agent.skill(durable=True)
@@ -102,21 +102,21 @@ async def test_what_resting_tasks_take_is_counted_right_also_when_one_was_away(
         return Ask("More?")
 
     async with place.process(agent) as process:
-        tasks = process.app._engine.tasks
+        kept = process.app._engine.tasks.directory
         task = await process.send(message("here"))
-        await until(lambda: not tasks.live())
+        await until(lambda: not kept.live())
         async with place.dying(agent) as other:
             await other.send(message("away", task_id=task["id"], returnImmediately=True))
             await until(lambda: calls == ["here", "away"])
             number = 2
         await reaches(process, task["id"], "TASK_STATE_INPUT_REQUIRED")
-        await until(lambda: not tasks.live())
-        assert tasks._resting_bytes == sum(log.size for log in tasks._resting.values())
+        await until(lambda: not kept.live())
+        assert kept._idle_bytes == sum(slot.log.size for slot in kept._idle.values())
         for _ in range(10):
             await process.send(message("more"))
-        await until(lambda: not tasks.live())
-        assert len(tasks._resting) == 5
-        assert tasks._resting_bytes == sum(log.size for log in tasks._resting.values())
+        await until(lambda: not kept.live())
+        assert len(kept._idle) == 5
+        assert kept._idle_bytes == sum(slot.log.size for slot in kept._idle.values())
 
 
 @pytest.mark.parametrize("what", ["a caller's name", "an answer"])

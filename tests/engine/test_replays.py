@@ -218,7 +218,7 @@ async def test_an_answer_in_the_moment_in_which_the_function_gave_up_waiting_is_
 
     async with place.dying(agent) as process:
         task = await process.send(message("go"))
-        (log,) = process.app._engine.tasks.live()
+        (log,) = process.app._engine.tasks.directory.live()
         answering = asyncio.create_task(
             process.send(message("Ada", task_id=task["id"], returnImmediately=True))
         )

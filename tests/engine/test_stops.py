@@ -343,7 +343,7 @@ async def test_in_memory_an_open_question_ends_with_its_process() -> None:
         await process.send(message("early")),
         await process.send(message("late", returnImmediately=True)),
     ]
-    logs = {log.ids.task_id: log for log in app._engine.tasks.live()}
+    logs = {log.ids.task_id: log for log in app._engine.tasks.directory.live()}
     stopping = asyncio.create_task(app.close(60))
     await until(lambda: app._engine.tasks.is_draining)
     go_on.set()

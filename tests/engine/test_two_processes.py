@@ -96,7 +96,7 @@ async def test_a_message_reaches_the_run_on_the_other_process(two: Two) -> None:
     """
     task_id = await begun(two, "1", "chat")
     sent = asyncio.create_task(two.other.send(message("2", task_id=task_id)))
-    await until(lambda: any(log.inbox for log in two.owner.app._engine.tasks.live()))
+    await until(lambda: any(log.inbox for log in two.owner.app._engine.tasks.directory.live()))
     two.shop.go_on.set()
     async with asyncio.timeout(10):
         task = await sent

@@ -104,7 +104,7 @@ def order(name: str, kind: str = "", **more: Any) -> dict[str, Any]:
 
 
 def inbox(process: Process) -> int:
-    return sum(len(log.inbox) for log in process.app._engine.tasks.live())
+    return sum(len(log.inbox) for log in process.app._engine.tasks.directory.live())
 
 
 def has_waiting(process: Process, count: int) -> bool:

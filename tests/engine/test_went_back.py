@@ -94,8 +94,10 @@ async def test_who_reads_or_waits_for_a_task_that_a_failover_lost_is_told(
     async with world.two() as (owner, other):
         sending = asyncio.create_task(owner.send(message("lost")))
         tasks = owner.app._engine.tasks
-        await until(lambda: [log for log in tasks.live() if log.is_stored and log.pos > 8])
-        (log,) = tasks.live()
+        await until(
+            lambda: [log for log in tasks.directory.live() if log.is_stored and log.pos > 8]
+        )
+        (log,) = tasks.directory.live()
         reading = [await process.subscribed(log.ids.task_id) for process in (owner, other)]
         world.lose(log.ids.task_id, rows=0)
         world.go_on.set()

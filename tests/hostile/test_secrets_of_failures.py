@@ -202,7 +202,6 @@ async def test_a_store_that_cannot_write_gives_nothing_away(connect, caplog, las
     acknowledged (reliability, V4).
     """
     monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.2)
-    monkeypatch.setattr("accord.engine.log.views.OUTAGE_S", 0.2)
     gate = Agent("Test agent")
 
     @gate.skill

@@ -167,7 +167,7 @@ async def test_a_repeat_whose_sender_hung_up_leaves_nothing_behind(method):
     store.gate.set()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert app._engine.tasks.live() == []
+    assert app._engine.tasks.directory.live() == []
     await app.close()
 
 

@@ -4,10 +4,9 @@ directory of tasks itself.
 
 import pytest
 
-from accord.engine.log import Accepted
 from accord.engine.log.entries import About
-from accord.engine.log.tasks import Tasks
-from accord.engine.log.views import View
+from accord.engine.reading import Accepted, View
+from accord.engine.tasks import Tasks
 from accord.model import (
     Limits,
     Message,
@@ -42,7 +41,7 @@ async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
             status=TaskStatus(state=TaskState.WORKING),
             history=[message],
         )
-        log, turn = tasks.create(Namespace(caller=caller), task, "skill", About(), 1)
+        log, turn = tasks.directory.create(Namespace(caller=caller), task, "skill", About(), 1)
         receipt = tasks.receipt(Accepted(log, turn.number), is_new=True)
         views.append(await receipt.stream())
         receipt.close()

@@ -284,7 +284,7 @@ async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connec
     """Open questions are kept on the disk, as many as there are; all answered at once they would be
     a crowd. What was being worked on ends by itself, so that the answer is only late.
     """
-    monkeypatch.setattr("accord.engine.log.tasks.MAX_WAITING", 1)
+    monkeypatch.setattr("accord.engine.tasks.tasks.MAX_WAITING", 1)
     gate = asyncio.Event()
 
     async def work(request: str):

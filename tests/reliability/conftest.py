@@ -21,4 +21,4 @@ def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No room for open tasks between two messages, as on a server with very many: each is loaded
     for its next one.
     """
-    monkeypatch.setattr("accord.engine.log.tasks.RESTING", 0)
+    monkeypatch.setattr("accord.engine.ownership.directory.IDLE", 0)

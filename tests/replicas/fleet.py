@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
-from accord.engine.runs.audit import AUDIT_S
+from accord.engine.ownership.audit import AUDIT_S
 from accord.store.contract import Row
 from accord.store.rules import ENDED, INPUT_REQUIRED
 from tests.postgres import execute

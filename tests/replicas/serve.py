@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from accord import Agent, Ask, Context, Reply
-from accord.engine.runs import audit
+from accord.engine.ownership import audit
 
 COUNTED = 6
 

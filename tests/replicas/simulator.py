@@ -19,7 +19,7 @@ import msgspec
 
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
-from accord.engine.runs import audit
+from accord.engine.ownership import SlotState, TaskSlot, audit
 from accord.model import (
     A2AError,
     CancelTaskRequest,
@@ -326,6 +326,8 @@ class Replica:
         self.machine = world.loop.machine(f"replica {number}", skew_s)
         self.store = Remote(world, self.machine)
         self.app = self.machine.context.run(world.agent.app, store=cast(Any, self.store))
+        self.directory = self.app._engine.tasks.directory
+        self.directory.on_move = partial(world.moved, self)
         self.is_open = False
         self.is_closing = False
         self.calls: dict[asyncio.Future[Any], None] = {}  # of clients that wait for an answer
@@ -667,6 +669,34 @@ class World:
         for task in tasks.values():
             if not task.record.owner and task.unread_posts:
                 raise Violation(f"task {task.record.id} has unread posts and no owner")
+
+    def moved(self, replica: Replica, slot: TaskSlot) -> None:
+        """Look at a slot that has changed: what a process thinks of a task, and what is so."""
+        if replica.machine.is_dead:
+            return
+        try:
+            self._check_slot(replica, slot)
+        except Violation as error:
+            self.violation = self.violation or error
+            raise
+
+    def _check_slot(self, replica: Replica, slot: TaskSlot) -> None:
+        if slot.state in (SlotState.IDLE, SlotState.READING, SlotState.ABSENT) and slot.run:
+            raise Violation(f"task {slot.place[1]} is {slot.state.value} and has a run")
+        if slot.state is SlotState.ABSENT and (slot.log is not None or slot.tail is not None):
+            raise Violation(f"task {slot.place[1]} is absent, and somebody waits for it")
+        if slot.state is not SlotState.OWNED or slot.log is None:
+            return
+        task = self.state._state.tasks.get(slot.key)
+        store, log = replica.store, slot.log
+        is_in_flight = not log.is_stored or log.is_withheld
+        if store.replica not in self.state._state.living or is_in_flight or task is None:
+            return  # it learns soon of its death, or of what became of its commit
+        if task.record.owner != store.replica:
+            raise Violation(
+                f"replica {store.replica} thinks that it owns task {slot.place[1]}, which is "
+                f"owned by {task.record.owner}"
+            )
 
     async def settled(self) -> None:
         """At the end nothing is lost, doubled or stuck."""

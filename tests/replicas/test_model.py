@@ -86,7 +86,8 @@ class Real:
         record = await self._root.load(SPACE, ID)
         assert record is not None
         numbers = {h.replica: p.number for h, p in zip(self.handles, world.processes, strict=True)}
-        mail = tuple((letter.n, letter.id) for letter in await self._root.unread_posts([KEY]))
+        unread = self._root._state.tasks[KEY].unread_posts
+        mail = tuple((letter.n, letter.id) for letter in unread)
         return Task(
             numbers.get(record.owner, -1) if record.owner else 0,
             record.pos - 1,

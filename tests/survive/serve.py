@@ -9,7 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from accord.engine.log import views, writer
+from accord.engine.log import writer
+from accord.engine.reading import view
 from accord.engine.runs import recovery
 from accord.engine.runs import retention as upkeep
 from accord.engine.runs.retention import Retention
@@ -27,7 +28,7 @@ def main(text: str) -> None:
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
     recovery.PAUSE_S = settings.get("pause_s", recovery.PAUSE_S)
     writer.OUTAGE_S = settings.get("patience_s", writer.OUTAGE_S)
-    views.STREAM_OUTAGE_S = settings.get("stream_patience_s", views.STREAM_OUTAGE_S)
+    view.STREAM_OUTAGE_S = settings.get("stream_patience_s", view.STREAM_OUTAGE_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],
         grpc_port=settings.get("grpc_port"),

@@ -30,7 +30,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     shown is the same, sooner.
     """
     monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.3)
-    monkeypatch.setattr("accord.engine.log.views.STREAM_OUTAGE_S", 0.6)
+    monkeypatch.setattr("accord.engine.reading.view.STREAM_OUTAGE_S", 0.6)
 
 
 def an_agent() -> Agent:

@@ -203,7 +203,7 @@ class Api:
         known = {state.word: state for state in TaskState}
         if state and state not in known:
             raise InvalidParams(f"state {state!r:.40} is none of {', '.join(known)}")
-        page = await self._tasks.page(
+        page = await self._tasks.reader.page(
             Query(
                 namespace=None,
                 agent=self._listed,
@@ -226,7 +226,7 @@ class Api:
     async def _summary(self, record: Record) -> dict[str, Any]:
         title = ""
         try:
-            task = (await self._tasks.shown(record, None)).task
+            task = (await self._tasks.reader.shown(record, None)).task
         except ValueError:
             title = "(this task can't be read)"
         else:
@@ -250,7 +250,7 @@ class Api:
     async def _record(self, task_id: str, query: dict[str, str]) -> Record:
         agent = self._agent_named(query.get("agent", ""))
         namespace = Namespace(agent, query.get("tenant", ""), query.get("caller", ""))
-        log = self._tasks.logs.get((namespace, task_id))
+        log = self._tasks.directory.log((namespace, task_id))
         if log is not None:
             await log.stored()
         record = await self._tasks.store.load(namespace, task_id)
@@ -259,7 +259,7 @@ class Api:
         return record
 
     async def _task(self, record: Record) -> Any:
-        snapshot = await self._tasks.shown(record, None)
+        snapshot = await self._tasks.reader.shown(record, None)
         return await self._summary(record) | {"task": msgspec.Raw(snapshot.data)}
 
     async def _events(self, record: Record, query: dict[str, str]) -> Any:
@@ -333,7 +333,7 @@ class Api:
                 raise MethodNotFound("only a part of an artifact is read with a ticket")
         query = {name: values[-1] for name, values in query_of(request.target).items()}
         record = await self._record(task_id, query)
-        task = (await self._tasks.shown(record, None)).task
+        task = (await self._tasks.reader.shown(record, None)).task
         artifact = next((a for a in task.artifacts if a.artifact_id == artifact_id), None)
         if artifact is None or n >= len(artifact.parts):
             raise MethodNotFound("there is no such part")
@@ -368,7 +368,7 @@ class Api:
 
     async def changes(self, since: dict[str, Any]) -> dict[str, Any]:
         """Return what is new: tasks that changed, and exchanges after the last that was told."""
-        page = await self._tasks.page(
+        page = await self._tasks.reader.page(
             Query(namespace=None, agent=self._listed, limit=PAGE, has_artifacts=False)
         )
         known: dict[int, tuple[int, int]] = since["tasks"]

@@ -125,7 +125,7 @@ class Traces:
     async def _span(self, row: Any) -> TraceSpan:
         namespace = Namespace(row["agent"], row["tenant"], row["caller"])
         tasks = self._hub.app.engine.tasks
-        log = tasks.logs.get((namespace, row["task"]))
+        log = tasks.directory.log((namespace, row["task"]))
         if log is not None:
             await log.stored()
         record = await tasks.store.load(namespace, row["task"])

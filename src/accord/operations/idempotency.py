@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from ..engine.log import Accepted, Log, Lost, Receipt, Tasks
+from ..engine.log import Log, Lost
+from ..engine.reading import Accepted, Receipt
 from ..engine.runs import before_ms
+from ..engine.tasks import Tasks
 from ..model import InvalidParams, Message, Part, SendMessageRequest, TooManyRequests, now_ms
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace

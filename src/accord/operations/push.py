@@ -5,7 +5,8 @@ with a send.
 import base64
 import binascii
 
-from ..engine.log import Log, Receipt
+from ..engine.log import Log
+from ..engine.reading import Receipt
 from ..engine.runs import not_found
 from ..model import (
     PUSH_ARTIFACTS,
@@ -172,7 +173,7 @@ def _notifier(service: Service) -> Notifier:
 
 async def _place(service: Service, namespace: Namespace, task_id: str) -> tuple[int, int]:
     """The key of a task and its last number; TaskNotFound if it is not this caller's to see."""
-    place = await service.tasks.place(namespace, task_id)
+    place = await service.tasks.reader.place(namespace, task_id)
     if place is None:
         raise not_found(task_id)
     return place

@@ -2,7 +2,8 @@
 reply.
 """
 
-from ..engine.log import Lost, Receipt, View
+from ..engine.log import Lost
+from ..engine.reading import Receipt, View
 from ..engine.skills import PROBE_SKILL, Skill, is_probe
 from ..model import PROBE, Message, Role, SendMessageRequest, TaskPushNotificationConfig
 from ..protocol import Snapshot
@@ -130,9 +131,7 @@ async def _begin(
         check_id("id", task_id, "", service.limits)
         while (unspoken := engine.runs.unspoken.get((namespace, task_id))) is not None:
             await unspoken.spoken()  # of another sender of the same id
-        if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
-            namespace, task_id
-        ) is not None:
+        if await _exists(service, namespace, task_id):
             request.message.task_id = task_id
             return await _resume(service, call, request, idempotency, push)
         if service.agent.checks_modes:
@@ -144,6 +143,14 @@ async def _begin(
         return await _start(service, call, request, skill, idempotency, push)
     reply = await engine.reply(skill, request, service.sender(call))
     return await _replied(service, reply, idempotency)
+
+
+async def _exists(service: Service, namespace: Namespace, task_id: str) -> bool:
+    tasks = service.tasks
+    return (
+        tasks.directory.log((namespace, task_id)) is not None
+        or await tasks.store.load(namespace, task_id) is not None
+    )
 
 
 async def _choose(service: Service, call: Call, request: SendMessageRequest) -> Skill:

@@ -94,7 +94,7 @@ class Service:
         found = await offload(len(params), choice.codec_or_task_id, operation, call.version, params)
         if not isinstance(found, str):
             return found
-        return choice.for_origin(await self.tasks.origin(self.namespace("", call), found))
+        return choice.for_origin(await self.tasks.reader.origin(self.namespace("", call), found))
 
     def namespace(self, tenant: str, call: Call) -> Namespace:
         """Whose tasks a call is about."""

@@ -8,7 +8,8 @@ import hashlib
 import logging
 
 from ..engine import LARGE
-from ..engine.log import STATE_NUMBER, Log, View, state_of
+from ..engine.log import STATE_NUMBER, Log, state_of
+from ..engine.reading import View
 from ..engine.runs import not_found
 from ..model import (
     FINAL,
@@ -40,7 +41,7 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
     """Return the task, or raise TaskNotFound if it is not this caller's to see."""
     check_id("id", request.id, request.tenant, service.limits)
     check_history_length(request.history_length)
-    snapshot = await service.tasks.peek(
+    snapshot = await service.tasks.reader.peek(
         service.namespace(request.tenant, call), request.id, request.history_length
     )
     if snapshot is None:
@@ -63,7 +64,7 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
         size=service.limits.page,
         has_artifacts=bool(request.include_artifacts),
     )
-    page = await service.tasks.page(query)
+    page = await service.tasks.reader.page(query)
     if not page.is_exact:
         call.headers = INEXACT
     tasks = await _fitting(service, page, request)
@@ -82,7 +83,7 @@ async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> l
     for i, record in enumerate(page.tasks):
         task = (
             record.head
-            if is_plain and service.tasks.is_whole(record)
+            if is_plain and service.tasks.reader.is_whole(record)
             else await _listed(service, record, request)
         )
         size += len(task)
@@ -102,7 +103,7 @@ async def _listed(service: Service, record: Record, request: ListTasksRequest) -
     others.
     """
     try:
-        snapshot = await service.tasks.shown(record, request.history_length)
+        snapshot = await service.tasks.reader.shown(record, request.history_length)
     except ValueError:
         log_.exception("task %s can't be read, and is left out of a list", record.id)
         return b""
@@ -144,7 +145,7 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
         )  # a cursor beyond the log: the task as it is, which is the sign of a gap
     state = task.state if isinstance(task, Log) else state_of(task.state)
     if state in FINAL and not call.semantics.ends_with_snapshot:
-        await tasks.stored_snapshot(
+        await tasks.reader.stored_snapshot(
             task
         )  # an end is told when it is stored, also as the reason of a refusal
         raise UnsupportedOperation(f"task {request.id} is already {state.word}", taskId=request.id)

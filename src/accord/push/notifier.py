@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from ..engine.log import Tasks
+from ..engine.tasks import Tasks
 from ..model import Limits
 from ..net import Guard, Http
 from .delivery import Deliverer

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..engine.log import Event, Tasks
+from ..engine.log import Event
+from ..engine.tasks import Tasks
 from ..model import A2AError, Unavailable, now_ms
 from ..observe import Trace
 from ..protocol import Codec
@@ -213,8 +214,8 @@ class Outbox:
         hook = self._hooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
-        trace = await self._tasks.trace(push.namespace, push.task_id)
-        async for event in self._tasks.events_after(
+        trace = await self._tasks.reader.trace(push.namespace, push.task_id)
+        async for event in self._tasks.reader.events_after(
             push.task, push.task_id, push.context_id, push.sent
         ):
             if event.seq > push.upto or state.is_over:
@@ -243,7 +244,9 @@ class Outbox:
         format_ = self._formats.get(push.version) or next(iter(self._formats.values()))
         body = event.data
         if format_.codec is not None:
-            snapshot = await self._tasks.snapshot_after(push.namespace, push.task_id, event.pos)
+            snapshot = await self._tasks.reader.snapshot_after(
+                push.namespace, push.task_id, event.pos
+            )
             if snapshot is None:
                 return state.over()
             body = format_.codec.result("GetTask", snapshot)

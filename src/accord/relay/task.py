@@ -259,7 +259,7 @@ class RelayedTask:
         if run.is_new_conversation:
             return ""
         query = Query(log.namespace, 8, context_id=log.ids.context_id)
-        for record in (await run.runs.tasks.page(query)).tasks:
+        for record in (await run.runs.tasks.reader.page(query)).tasks:
             known = remote_of(about_of(record.about).private).context_id
             if known:
                 return known

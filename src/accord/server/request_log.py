@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from ..auth import Caller
-from ..engine.log import View
+from ..engine.reading import View
 from ..model import A2AError, Message
 from ..protocol import Snapshot
 

@@ -457,7 +457,9 @@ class Store(Protocol):
         ...
 
     async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
-        """Return unread posts to these tasks, to all we own for None, in order."""
+        """Return unread posts to those of these tasks that we own, to all we own for None, in
+        order.
+        """
         ...
 
     async def page(self, query: Query) -> Page: ...

@@ -518,12 +518,10 @@ class MemoryStore:
         return there.log[i].pos if i > 0 or there.log[0].pos == 1 else 0
 
     async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
-        if tasks is None:
-            tasks = self._state.owned[self.replica]
+        owned = self._state.owned[self.replica]
         return [
             post
-            for key in sorted(tasks)
-            if key in self._state.tasks
+            for key in sorted(owned if tasks is None else owned.intersection(tasks))
             for post in self._state.tasks[key].unread_posts
         ]
 

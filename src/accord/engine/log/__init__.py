@@ -1,4 +1,4 @@
-"""The log of a task: its entries, its owner, the writer that commits it, and views of it."""
+"""The log of a task: its entries, what they make of it, and the writer that commits it."""
 
 from typing import TYPE_CHECKING
 
@@ -35,25 +35,30 @@ if TYPE_CHECKING:
     from .entries import Worked as Worked
     from .entries import about_of as about_of
     from .entries import entries_of as entries_of
+    from .entries import event_of as event_of
     from .entries import events_of as events_of
     from .entries import state_of as state_of
     from .log import NO_ORIGIN as NO_ORIGIN
     from .log import Log as Log
     from .log import Origin as Origin
+    from .log import StoredBatch as StoredBatch
     from .log import Turn as Turn
     from .log import asked_since as asked_since
-    from .receipt import Accepted as Accepted
-    from .receipt import Receipt as Receipt
-    from .tasks import Tasks as Tasks
-    from .views import View as View
+    from .snapshot import EncodedParts as EncodedParts
+    from .snapshot import is_whole as is_whole
+    from .snapshot import read_snapshot as read_snapshot
+    from .snapshot import read_task as read_task
+    from .snapshot import shorten as shorten
     from .writer import Lost as Lost
+    from .writer import WentBack as WentBack
+    from .writer import Writer as Writer
+    from .writer import not_stored as not_stored
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "About": "entries",
-            "Accepted": "receipt",
             "Answered": "entries",
             "ArtifactChanged": "entries",
             "AskLeft": "entries",
@@ -79,7 +84,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Origin": "log",
             "Patched": "entries",
             "PostRefused": "entries",
-            "Receipt": "receipt",
             "Released": "entries",
             "RunStarted": "entries",
             "Sender": "entries",
@@ -88,11 +92,19 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "StatusChanged": "entries",
             "StepEnded": "entries",
             "StepLeft": "entries",
-            "Tasks": "tasks",
+            "StoredBatch": "log",
             "Turn": "log",
             "asked_since": "log",
-            "View": "views",
+            "WentBack": "writer",
             "Worked": "entries",
+            "Writer": "writer",
+            "EncodedParts": "snapshot",
+            "event_of": "entries",
+            "is_whole": "snapshot",
+            "not_stored": "writer",
+            "read_snapshot": "snapshot",
+            "read_task": "snapshot",
+            "shorten": "snapshot",
             "state_of": "entries",
         },
     )

@@ -1,16 +1,14 @@
-"""The write side of a task: its log, as far as this process owns it.
+"""The write side of a task: its log, while this process writes it.
 
-A run appends and does not wait. The writer stores what has gathered; only then are the views of the
-task fed, and those told who wait for something to be stored.
+A run appends and does not wait. The writer stores what has gathered; only then are those told who
+wait for something to be stored. Whose the task is, and who reads it, is the business of its slot.
 """
 
 import asyncio
-import contextlib
-import enum
 import logging
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -51,10 +49,12 @@ from .entries import (
     event_of,
 )
 from .snapshot import LONG, EncodedParts, encode_task
-from .views import Tail
 from .writer import Lost, Writer
 
-__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Ownership", "Turn", "asked_since"]
+if TYPE_CHECKING:
+    from ..ownership import TaskSlot
+
+__all__ = ["NO_ORIGIN", "Log", "Origin", "StoredBatch", "Turn", "asked_since"]
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
@@ -78,8 +78,8 @@ class Turn(msgspec.Struct, eq=False, frozen=True):
     sender: Sender | None = None  # None: who sent the first message
 
 
-class _Batch(msgspec.Struct, eq=False):
-    """What was handed to the writer and is not stored yet."""
+class StoredBatch(msgspec.Struct, eq=False):
+    """What was handed to the writer, until it is stored, and is reported then."""
 
     pos: int
     state: TaskState
@@ -87,18 +87,6 @@ class _Batch(msgspec.Struct, eq=False):
     posts: dict[int, int | PostRefused]
     waiting: list[tuple[asyncio.Future[Any], Any]]
     outage_waiters: list[asyncio.Future[None]]
-
-
-class Ownership(enum.Enum):
-    """Whether the task of a log is ours."""
-
-    CLAIMED = "claimed"  # since a moment ago, and nothing was stored since
-    OWNED = "owned"
-    RESTING = "resting"  # a message is awaited: the next commit gives it up, or has done so
-    LOST = "lost"  # another process owns the task, or none could store it
-
-
-CLAIMED, OWNED, RESTING, LOST = Ownership
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -111,22 +99,9 @@ class Origin(msgspec.Struct, frozen=True):
 NO_ORIGIN: Origin = Origin()
 
 
-class Owner(Protocol):
-    """What a log knows of the run that writes it."""
-
-    @property
-    def is_held(self) -> bool:
-        """It starts only when its message is stored."""
-
-    def start(self) -> None: ...
-
-    def lose(self) -> None:
-        """Nothing it does is stored any more."""
-
-
 class Log:
-    """One task while something happens to it. Only its run, or the operation that holds it,
-    appends.
+    """The entries of one task, and what they make of it. Only its run, or the operation that pins
+    it, appends.
     """
 
     __slots__ = (
@@ -154,22 +129,22 @@ class Log:
         "about",
         "asked_pos",
         "at_ms",
-        "holds",
+        "awaited",
+        "gives_up",
         "ids",
         "inbox",
         "is_clear",
+        "is_lost",
         "is_withheld",
         "key",
         "namespace",
-        "ownership",
         "pos",
         "posts",
         "posts_read",
-        "run",
         "seq",
         "size",
         "skill",
-        "tail",
+        "slot",
         "told",
         "turns",
         "writer",
@@ -208,13 +183,13 @@ class Log:
         self.inbox: deque[Turn] = deque()  # messages that wait for their turn
         # where it last asked something that only a later message answers; 0: not in this process
         self.asked_pos = 0
-        self.run: Owner | None = None
-        self.tail: Tail | None = None  # if somebody reads along
-        self.holds = 0  # operations under way that need it to stay
+        self.slot: TaskSlot  # where this process knows whose the task is; it sets itself
+        self.awaited: Container[int] = ()  # turns whose senders wait here for their answer
+        self.gives_up = False  # the next commit gives up the task
         self.is_clear = (
             False  # known: the last function returned, so nothing of it has to be replayed
         )
-        self.ownership = OWNED
+        self.is_lost = False  # nothing of it is stored any more
         self.is_withheld = False  # nothing is stored before its run has said something
         self._fold = fold
         self._parts = parts  # of a task that is long or large
@@ -237,7 +212,7 @@ class Log:
         self._outage_waiters: list[
             asyncio.Future[None]
         ] = []  # the same, for who waits through an outage
-        self._in_flight: _Batch | None = None  # handed over, not yet stored
+        self._in_flight: StoredBatch | None = None  # handed over, not yet stored
         self._published = (
             pos,
             task.status.state,
@@ -246,43 +221,6 @@ class Log:
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
         self._snapshot_size = 0
-
-    # Whose it is
-
-    @property
-    def is_lost(self) -> bool:
-        return self.ownership is LOST
-
-    @property
-    def is_resting(self) -> bool:
-        return self.ownership is RESTING
-
-    def claim(self) -> None:
-        """The store has made the task ours. That is undone by who finds nothing to do, unless
-        something was stored since.
-        """
-        self.ownership = CLAIMED if self.is_stored else OWNED
-
-    def rest(self) -> None:
-        """Nothing runs any more: the next commit gives the task up."""
-        if self.ownership is not LOST:
-            self.ownership = RESTING
-
-    def wake(self) -> None:
-        """Something happens to the task again before it was given up, or after it was claimed."""
-        if self.ownership is RESTING:
-            self.ownership = OWNED
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """While the block lasts the log stays: forgotten meanwhile, the task would get a second
-        one.
-        """
-        self.holds += 1
-        try:
-            yield
-        finally:
-            self.holds -= 1
 
     @property
     def draft(self) -> Task:
@@ -307,7 +245,7 @@ class Log:
             InvalidAgentResponse: The task would hold more than it may.
             Unavailable: Another process goes on with this task.
         """
-        if self.ownership is LOST:
+        if self.is_lost:
             raise Lost()
         line, frame = encode(entry)
         if frame:
@@ -404,11 +342,7 @@ class Log:
             entry.answers = ()
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
-        if (
-            entry.answers
-            and self.tail is not None
-            and any(turn in self.tail.senders for turn in entry.answers)
-        ):
+        if entry.answers and self.awaited and any(turn in self.awaited for turn in entry.answers):
             self._events[-1].snapshot = self.snapshot()
         if state is not TaskState.AUTH_REQUIRED and (
             entry.answers or refusal is not None
@@ -510,7 +444,7 @@ class Log:
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
         """Done when everything appended so far is stored; gives `value` then."""
         waiter: asyncio.Future[Any] = self.writer.loop.create_future()
-        if self.ownership is LOST:
+        if self.is_lost:
             waiter.set_exception(Lost())
         elif self._lines:
             self._waiting.append((waiter, value))
@@ -525,7 +459,7 @@ class Log:
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self._published[0] >= pos:
             waiter.set_result(None)
-        elif self.ownership is LOST:
+        elif self.is_lost:
             waiter.set_exception(Lost())
         elif self._in_flight is not None and self._in_flight.pos >= pos:
             self._in_flight.waiting.append((waiter, None))
@@ -538,7 +472,7 @@ class Log:
         meanwhile.
         """
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
-        if self.ownership is LOST:
+        if self.is_lost:
             waiter.set_exception(Lost())
         elif self.is_withheld:
             waiter.set_result(None)  # there is no task yet that could go on after a crash
@@ -603,9 +537,7 @@ class Log:
         """Hand over what has gathered."""
         data = b"\n".join(self._lines)
         state = self.state
-        if self.ownership is CLAIMED:
-            self.ownership = OWNED
-        self._in_flight = _Batch(
+        self._in_flight = StoredBatch(
             self.pos, state, self._events, self._posts, self._waiting, self._outage_waiters
         )
         self._lines, self._events, self._waiting, self._outage_waiters, self._posts = (
@@ -619,7 +551,7 @@ class Log:
         self._bytes = 0
         before, self._stored_pos = self._stored_pos, self.pos
         number = STATE_NUMBER[state]
-        leaves = Leaves.END if state in FINAL else Leaves.REST if self.is_resting else Leaves.STAY
+        leaves = Leaves.END if state in FINAL else Leaves.REST if self.gives_up else Leaves.STAY
         made = None
         if state in FINAL or self._since_snapshot > SNAPSHOT_AFTER + 2 * self._snapshot_size:
             made = self.snapshot()
@@ -668,18 +600,15 @@ class Log:
         self._stored_state = number
         return item
 
-    def publish(self) -> None:
-        """What was handed over is stored: feed the views, and tell who waits."""
+    def publish(self) -> StoredBatch | None:
+        """What was handed over is stored: tell who waits for that, and return it.
+
+        Return None if the task was lost while it was stored: then who waits was told so.
+        """
         if self._in_flight is None:
-            return  # the task was lost while this was stored: who waits was told
+            return None
         batch, self._in_flight = self._in_flight, None
         self._published = (batch.pos, batch.state)
-        if batch.events and self.writer.on_events is not None:
-            self.writer.on_events(self, batch.events)
-        if self.tail is not None:
-            self.tail.extend(batch.events, batch.pos)
-            if batch.posts:
-                self.tail.add_outcomes(batch.posts)
         for waiter, value in batch.waiting:
             if not waiter.done():
                 waiter.set_result(value)
@@ -688,10 +617,7 @@ class Log:
                 waiter.set_result(None)
         if self._drain_waiters:
             self._wake_run()
-        if self.run is None:
-            self.writer.on_idle(self)
-        elif self.run.is_held and not self._lines:
-            self.run.start()
+        return batch
 
     def fail(self, error: A2AError) -> None:
         """Storing takes too long: raise an error in those who wait. What was appended is kept, and
@@ -707,7 +633,7 @@ class Log:
 
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
-        self.ownership = LOST
+        self.is_lost = True
         outage_waiters = self._outage_waiters + (
             self._in_flight.outage_waiters if self._in_flight is not None else []
         )
@@ -721,8 +647,6 @@ class Log:
         self.inbox.clear()
         self.turns.clear()
         self._wake_run()
-        if self.run is not None:
-            self.run.lose()
         self.writer.on_lost(self)
 
     def _wake_run(self) -> None:

@@ -25,6 +25,7 @@ from ...store import (
 if TYPE_CHECKING:
     from ...observe import Metrics
     from .entries import Event
+    from .log import StoredBatch
 
 __all__ = ["Lost", "Writer", "not_stored"]
 
@@ -71,7 +72,7 @@ class Writable(Protocol):
     @property
     def is_lost(self) -> bool: ...
     def take(self) -> Create | Append: ...
-    def publish(self) -> None: ...
+    def publish(self) -> "StoredBatch | None": ...
     def fail(self, error: A2AError) -> None: ...
     def lose(self, error: A2AError | None = None) -> None: ...
 
@@ -94,12 +95,10 @@ class Writer:
         self.is_closing = False
         self.on_fenced: Callable[[], None] = lambda: None
         self.on_rejoined: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[Any], None] = lambda log: (
-            None
-        )  # called with a log that another process owns
-        self.on_idle: Callable[[Any], None] = lambda log: (
-            None
-        )  # called with a log that is stored and has no run
+        # Called with a log that was refused, or is another process's.
+        self.on_lost: Callable[[Any], None] = lambda log: None
+        # Called with a log and what of it is stored now.
+        self.on_stored: Callable[[Any, StoredBatch], None] = lambda log, batch: None
         self.on_outage: Callable[[], None] = lambda: None  # called with every try after PATIENCE_S
         self.metrics: Metrics | None = None
         # called with a log and what of it is stored now; None: nobody wants to know
@@ -191,10 +190,12 @@ class Writer:
                 continue
             for log, is_stored in zip(logs, stored, strict=False):
                 try:
-                    if is_stored:
-                        log.publish()
-                    else:
+                    if not is_stored:
                         log.lose()
+                    elif (published := log.publish()) is not None:
+                        if published.events and self.on_events is not None:
+                            self.on_events(log, published.events)
+                        self.on_stored(log, published)
                 except Exception:  # whatever it is, it must not keep others from being told
                     log_.exception("a commit was stored, but publishing it failed")
             for (_, waiter), is_stored in zip(items, stored[len(logs) :], strict=True):

@@ -29,7 +29,6 @@ from ...store import Idempotency, Namespace, ReceivedPost, Record, Store
 from ..durable import History, read_history
 from ..log import (
     FORMAT,
-    Accepted,
     Answered,
     Asked,
     Entry,
@@ -37,13 +36,13 @@ from ..log import (
     Lost,
     MessageAdded,
     Numbered,
-    Receipt,
     Sender,
     StatusChanged,
     Turn,
     asked_since,
     state_of,
 )
+from ..reading import Accepted, Receipt
 from ..skills import AgentBase, Cancellation, Skill, skill_named
 from .hooks import TaskHooks
 from .messages import set_status
@@ -275,10 +274,10 @@ class Engine:
         `seen`: what was asked after that, it does not answer. Raises as `resume` does.
         """
         try:
-            with log.held():
+            with log.slot.pinned():
                 return await self._hand_over(log, request, sender, idempotency, reopen, post, seen)
         finally:
-            self.tasks.release(
+            self.tasks.directory.release(
                 log
             )  # refused, it would be kept for nothing; taken, there is something going on
 
@@ -304,7 +303,7 @@ class Engine:
             raise self.tasks.refusal()
         _check_context(message, *log.ids)
         self._check_skill(request, log.namespace, log.ids.task_id, log.skill)
-        run = log.run
+        run = log.slot.run
         if log.state in FINAL and (run is not None or not reopen):
             await log.stored()  # an end is told when it is stored, also as the reason of a refusal
             raise _has_ended(*log.ids, log.state)
@@ -315,7 +314,7 @@ class Engine:
             what = f"{len(log.inbox)} messages already wait for task {log.ids.task_id}"
             raise TooManyRequests(what, retry_after_s=1, taskId=log.ids.task_id)
         if (
-            run is None and log.is_resting and post is None
+            run is None and not log.slot.is_owned and post is None
         ):  # with a post that is not read, its owner has not left
             raise _Rested
         if run is None:
@@ -403,10 +402,10 @@ class Engine:
         """What a function recorded that waited for an answer when its process ended; None if
         nothing has to be replayed.
         """
-        while log.run is None and not log.is_clear and log.state in INTERRUPTED:
+        while log.slot.run is None and not log.is_clear and log.state in INTERRUPTED:
             pos = log.pos
             await log.stored()
-            entries = await self.tasks.entries(log)
+            entries = await self.tasks.reader.entries(log)
             if (
                 log.pos == pos
             ):  # else another message was faster, and what was read is no longer all of it
@@ -444,9 +443,9 @@ class Engine:
                 if not was_over:
                     await self.cancel_log(found)
                 snapshot = await found.stored(found.snapshot())
-                self.tasks.release(found)
+                self.tasks.directory.release(found)
             elif was_over := state_of(found.state) in FINAL:
-                snapshot = await self.tasks.shown(found, None)
+                snapshot = await self.tasks.reader.shown(found, None)
             else:
                 snapshot = await self._posts.cancel(found)
             if snapshot is None or snapshot.state not in FINAL:
@@ -460,23 +459,23 @@ class Engine:
 
     async def cancel_log(self, log: Log) -> None:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
-        with log.held():
+        with log.slot.pinned():
             skill = self.runs.find_skill(log)
             word: Message | None = None
             if skill is not None and skill.on_cancel is not None:
                 word = await skill.on_cancel(await self._cancellation(log))
-            if isinstance(log.run, Run):
-                await log.run.cancel()
+            if isinstance(run := log.slot.run, Run):
+                await run.cancel()
             elif log.state not in FINAL:
                 set_status(log, TaskState.CANCELED, word)
 
     async def _cancellation(self, log: Log) -> Cancellation:
-        run, private = log.run, log.about.private
+        run, private = log.slot.run, log.about.private
         if isinstance(run, Run):
             private = run.private
         elif not log.is_clear:
             await log.stored()
-            history = read_history(await self.tasks.entries(log), self.limits)
+            history = read_history(await self.tasks.reader.entries(log), self.limits)
             private = (history.private if history is not None else "") or private
         running = run.task if isinstance(run, Run) and not run.is_waiting else None
         return Cancellation(

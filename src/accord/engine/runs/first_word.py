@@ -4,7 +4,8 @@ import asyncio
 
 from ...model import A2AError, Message
 from ...store import Idempotency
-from ..log import Log, Tasks, Turn
+from ..log import Log, Turn
+from ..tasks import Tasks
 
 __all__ = ["FirstWord"]
 
@@ -44,7 +45,7 @@ class FirstWord:
         """The task exists from here on. What is appended next goes into the same commit."""
         if self._idempotency is not None:
             self._log.keep(self._idempotency, self._turn)
-        self._tasks.admit(self._log)
+        self._tasks.directory.admit(self._log)
         if not self.said.done():
             self.said.set_result(None)
 

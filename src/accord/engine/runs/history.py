@@ -19,11 +19,11 @@ async def conversation(run: "Run", limit: int) -> list[Task]:
 
     async def fetch() -> list[tuple[str, int]]:
         found = list(
-            reversed(await tasks.conversation(namespace, run.log.ids.context_id, limit + 1))
+            reversed(await tasks.reader.conversation(namespace, run.log.ids.context_id, limit + 1))
         )
         seen.update({task.id: task for task, _ in found})
         return [(task.id, pos) for task, pos in found if task.id != run.task_id][-limit:]
 
     places = await run.steps.step(fetch, (), name="ctx.conversation")
-    found = [seen.get(id_) or await tasks.at(namespace, id_, pos) for id_, pos in places]
+    found = [seen.get(id_) or await tasks.reader.at(namespace, id_, pos) for id_, pos in places]
     return [task for task in found if task is not None]

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ...model import FINAL, TaskState
 from ...protocol.v1 import codec as v1
 from ...store import Namespace
-from ..log import Event, Ids, Log, Tasks
+from ..log import Event, Ids, Log
 from ..skills import AgentBase
+from ..tasks import Tasks
 from ..threads import Threads
 
 __all__ = ["TaskHooks"]
@@ -99,7 +100,7 @@ class TaskHooks:
         if state in FINAL:
             del self._states[told.key]
         if told.agent.task_hooks:
-            task = await self._tasks.at(told.namespace, told.ids.task_id, event.pos)
+            task = await self._tasks.reader.at(told.namespace, told.ids.task_id, event.pos)
             for on_task in told.agent.task_hooks if task is not None else ():
                 await self._call(on_task, task, told)
 

@@ -20,7 +20,8 @@ from ...model import (
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
-from ..log import NOBODY, Accepted, Log, PostRefused, Sender, View
+from ..log import NOBODY, Log, PostRefused, Sender
+from ..reading import Accepted, View
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -127,7 +128,7 @@ class Posts:
                 retry_after_s=5,
                 taskId=record.id,
             )
-        return await self._engine.tasks.peek(record.namespace, record.id)
+        return await self._engine.tasks.reader.peek(record.namespace, record.id)
 
     async def _until_cancelled(self, view: View, post_id: int) -> bool:
         """Wait for the end of a task whose skill may refuse to be cancelled; False if it does not
@@ -146,7 +147,7 @@ class Posts:
 
     async def _watch(self, record: Record) -> View | None:
         tasks = self._engine.tasks
-        now = await tasks.views.watch(record.namespace, record.id)
+        now = await tasks.views.remote.watch(record.namespace, record.id)
         return await tasks.views.after(now, now.seq, pos=now.pos) if now is not None else None
 
     async def _post(
@@ -186,8 +187,8 @@ class Posts:
         """Deal with a post. That it was, is stored with what came of it, and not before: else a
         crash in between would lose it.
         """
-        log = self._engine.tasks.by_key(post.task)
-        if log is None or post.n <= log.posts_read or log.key in self._canceling:
+        log = self._engine.tasks.directory.with_post(post.task, post.n)
+        if log is None or log.key in self._canceling:
             return
         if post.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
             canceling = self._canceling[log.key] = asyncio.ensure_future(self._cancel(log, post))

@@ -11,7 +11,7 @@ from ...model import A2AError, TaskState, Unavailable, now_ms
 from ...store import Can, Record
 from ..durable import History, read_history
 from ..log import FORMAT, Attempt, Created, Log, Mismatched, Numbered, Turn
-from .audit import OwnershipAudit
+from ..ownership import OwnershipAudit
 from .messages import set_status
 from .run import Run
 from .state import State
@@ -98,7 +98,7 @@ class Recovery:
         to be tried again later.
         """
         if (
-            log.run is None
+            log.slot.run is None
             and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
             and not self.is_retried(log)
         ):
@@ -129,7 +129,7 @@ class Recovery:
                 if tasks.store.is_shared:  # for another time in each process
                     await asyncio.sleep(_BITE_S * (tasks.store.replica % 8))
         except A2AError:
-            tasks.may_own_more = True
+            tasks.directory.may_own_more = True
             if not orphans:
                 raise
         return orphans
@@ -139,13 +139,13 @@ class Recovery:
         answer to its claim was lost.
         """
         try:
-            with log.held():
+            with log.slot.pinned():
                 if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
                     await self.take_up(log, died=False)
-                elif log.state is TaskState.AUTH_REQUIRED and log.run is None:
+                elif log.state is TaskState.AUTH_REQUIRED and log.slot.run is None:
                     await self._watch_again(log)
         finally:
-            self._tasks.release(log)
+            self._tasks.directory.release(log)
 
     async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
         """Deal with orphans. Return of each whether it goes on.
@@ -171,17 +171,16 @@ class Recovery:
 
     async def _take_up(self, record: Record, *, died: bool) -> bool:
         try:
-            log = await self._tasks.take(record)
-        except _BROKEN:  # one broken row does not keep the server from starting
-            log_.exception("task %s can't be read and stays as it is", record.id)
+            log = await self._tasks.directory.take(record)
+        except _BROKEN:  # one broken row, which was logged, does not keep the server from starting
             return False
         if log is None:
             return True
         try:
-            with log.held():
+            with log.slot.pinned():
                 return await self._deal_with(log, record, died=died)
         finally:
-            self._tasks.release(log)
+            self._tasks.directory.release(log)
 
     async def _deal_with(self, log: Log, record: Record, *, died: bool) -> bool:
         if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
@@ -192,8 +191,6 @@ class Recovery:
             return False
         if log.state is TaskState.AUTH_REQUIRED:
             return await self._watch_again(log)
-        if log.state is TaskState.INPUT_REQUIRED:
-            log.rest()
         return True
 
     async def _watch_again(self, log: Log) -> bool:
@@ -201,13 +198,13 @@ class Recovery:
         without a message.
         """
         try:
-            entries = await self._tasks.entries(log)
+            entries = await self._tasks.reader.entries(log)
             history = read_history(entries, self._engine.limits)
             if (
                 history is not None
                 and history.question is not None
                 and history.question.is_watching
-                and log.run is None
+                and log.slot.run is None
             ):
                 _restore_turns(log, history)
                 if self._run(log, history).is_held:
@@ -227,9 +224,12 @@ class Recovery:
         skill = self._engine.runs.find_skill(log)
         try:
             await log.stored()  # what is read back is only what is stored
-            entries = await self._tasks.entries(log)
+            entries = await self._tasks.reader.entries(log)
             history = read_history(entries, self._engine.limits)
-            if log.run is not None or log.state not in (TaskState.SUBMITTED, TaskState.WORKING):
+            if log.slot.run is not None or log.state not in (
+                TaskState.SUBMITTED,
+                TaskState.WORKING,
+            ):
                 return True  # a message was faster
             if history is not None:
                 _restore_turns(log, history)

@@ -11,7 +11,7 @@ import msgspec
 
 from ...model import Unavailable, now_ms
 from ...store import Ages, CommitFailed
-from ..log import tasks as tasks_
+from ..tasks import tasks as tasks_
 from .run import Run
 from .state import State
 

@@ -203,9 +203,8 @@ class Run:
         self.idempotency_key = first_word.key if first_word is not None else ""
         self._private = ""
         self._status_before: TaskStatus | None = None  # to return to, if a message is refused
-        log.run = self
+        log.slot.begin(self)
         log.is_clear = False
-        log.wake()
         runs.tasks.working.add(self, log.namespace.caller)
         if history is None:
             log.turns.append(turn.number)
@@ -460,7 +459,7 @@ class Run:
     def _rest(self) -> None:
         """The function has returned and the task waits for its client: any process may go on."""
         self.log.is_clear = True
-        self.log.rest()
+        self.log.slot.free()
 
     def _rest_with(
         self,
@@ -1084,7 +1083,7 @@ class Run:
         if not self._move(Move.LEAVE):
             return
         if was is State.WAITING:
-            self.log.rest()  # whoever gets the answer may go on
+            self.log.slot.free()  # whoever gets the answer may go on
         if was is not State.HELD and not self.log.is_lost:
             self.log.append(Released(round(worked_s, 1)))
         self._halt()

@@ -21,8 +21,10 @@ from ...model import (
 )
 from ...store import Idempotency, Namespace, Record, Store
 from ..durable import Delegates
-from ..log import About, Accepted, Log, Receipt, Sender, Tasks, Turn
+from ..log import About, Log, Sender, Turn
+from ..reading import Accepted, Receipt
 from ..skills import AgentBase, Skill
+from ..tasks import Tasks
 from ..threads import Threads
 from .first_word import FirstWord
 from .run import FORGOTTEN, Run
@@ -99,7 +101,7 @@ class Runs:
             id=message.task_id, context_id=message.context_id, status=status, history=[message]
         )
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
-        log, turn = self.tasks.create(
+        log, turn = self.tasks.directory.create(
             namespace,
             task,
             skill.id,
@@ -143,9 +145,9 @@ class Runs:
     def ended(self, run: Run) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
         log = run.log
-        if log.run is not run:
+        slot = log.slot
+        if not slot.end(run):
             return  # it has been told before
-        log.run = None
         self.tasks.working.discard(run)
         if self.metrics is not None:
             self.metrics.ran(log.namespace.agent, run.skill.id, log.state.word, run.worked())
@@ -156,12 +158,12 @@ class Runs:
         if run.state is not State.RELEASED:
             self._start_next(log)
             is_for_next = self.tasks.is_draining and run.skill.is_durable and self.can_go_on
-            if is_for_next and isinstance(log.run, Run):
-                log.run.leave()  # it is in the log that the next process has to begin it
-        if log.run is None:
-            if self.tasks.is_draining and log.tail is not None:
-                log.tail.wake()  # who waits for more is told that the server stops
-            self.tasks.release(log)
+            if is_for_next and isinstance(slot.run, Run):
+                slot.run.leave()  # it is in the log that the next process has to begin it
+        if slot.run is None:
+            if self.tasks.is_draining and slot.tail is not None:
+                slot.tail.wake()  # who waits for more is told that the server stops
+            self.tasks.directory.release(log)
 
     def _start_next(self, log: Log) -> None:
         """Start the next run, with the oldest message that waits."""
@@ -214,7 +216,8 @@ class Runs:
         return self._next_end
 
     def running(self) -> list[Run]:
-        spoken = [log.run for log in self.tasks.live() if isinstance(log.run, Run)]
+        runs = [slot.run for slot in self.tasks.directory.slots()]
+        spoken = [run for run in runs if isinstance(run, Run)]
         return [*spoken, *self.unspoken.values()]
 
     def find_skill(self, task: Log | Record) -> Skill | None:

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
-from ...engine.log import Event, View
+from ...engine.log import Event
+from ...engine.reading import View
 from ...model import (
     A2AError,
     InvalidParams,

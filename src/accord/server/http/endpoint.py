@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...engine import LARGE, offload
-from ...engine.log import View
+from ...engine.reading import View
 from ...model import A2AError, Limits, Unauthenticated, whole_number
 from ...observe import enter
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers

@@ -5,7 +5,8 @@ limit.
 import abc
 
 from ...engine import LARGE, offload
-from ...engine.log import Event, View
+from ...engine.log import Event
+from ...engine.reading import View
 from ...model import A2AError, Message
 from ...protocol import Codec
 from ...protocol.v1 import codec as v1

@@ -542,12 +542,13 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
         return int(found) if found == 1 or has_before else 0
 
     async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
-        whose = "t.owner = $1" if tasks is None else "t.key = ANY ($1::bigint[])"
+        which = "" if tasks is None else "t.key = ANY ($2::bigint[]) AND "
         rows = await self.fetch(
             "SELECT p.task, p.n, p.id, p.kind, p.body FROM {s}.posts p "
-            f"JOIN {{s}}.tasks t ON t.key = p.task WHERE {whose} AND p.n > t.posts_read "
-            "ORDER BY p.task, p.n",
-            self.replica if tasks is None else list(tasks),
+            f"JOIN {{s}}.tasks t ON t.key = p.task WHERE {which}t.owner = $1 "
+            "AND p.n > t.posts_read ORDER BY p.task, p.n",
+            self.replica,
+            *(() if tasks is None else (list(tasks),)),
         )
         return [
             ReceivedPost(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in rows

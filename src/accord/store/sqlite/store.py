@@ -448,16 +448,14 @@ class SqliteStore:
     async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         wanted = "SELECT posts.* FROM posts JOIN tasks ON key=task WHERE n>heard AND "
         with self._reading() as db:
-            if tasks is not None:
-                rows = select_in(db, wanted + "task IN (VALUES (?))", [(task,) for task in tasks])
-            else:
-                rows = db.execute(wanted + "owner=?", (self.replica,)).fetchall()
-                rows += select_in(
-                    db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()]
-                )
+            rows = db.execute(wanted + "owner=?", (self.replica,)).fetchall()
+            rows += select_in(
+                db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()]
+            )
         return [
             ReceivedPost(task, n, id_, PostKind(kind), body)
             for task, n, id_, kind, body in sorted(set(rows))
+            if tasks is None or task in tasks
         ]
 
     async def idempotency(

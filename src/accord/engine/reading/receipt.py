@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...model import FINAL
 from ...protocol import Snapshot
 from ...store import Record
+from ..log import Log, not_stored, shorten
 from ..offloading import offload
-from .log import Log
-from .snapshot import shorten
-from .views import View, refusal_of
-from .writer import not_stored
+from .view import View, refusal_of
 
 if TYPE_CHECKING:
-    from .views import Tail
-    from .watching import Views
+    from .tail import Tail
+    from .views import Views
 
 __all__ = ["Accepted", "Receipt"]
 

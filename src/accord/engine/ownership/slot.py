@@ -1,0 +1,175 @@
+"""One task in this process: whose it is, its log, its run, and who reads it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from ...store import Namespace
+from .state import LIVE, TRANSITIONS, SlotMove, SlotState
+
+if TYPE_CHECKING:
+    from ..log import Log
+    from ..reading import Tail
+
+__all__ = ["Owner", "Place", "TaskSlot"]
+
+Place: TypeAlias = tuple[Namespace, str]
+
+
+class Owner(Protocol):
+    """What a slot knows of the run that writes its log."""
+
+    @property
+    def is_held(self) -> bool:
+        """It starts only when its message is stored."""
+
+    def start(self) -> None: ...
+
+    def lose(self) -> None:
+        """Nothing it does is stored any more."""
+
+
+class TaskSlot:
+    """One task in this process. Nobody else writes these fields.
+
+    The tail is fed by the log while the task is ours. Then it is known at once what is stored;
+    else the store is watched, which `on_unowned` begins.
+    """
+
+    __slots__ = (
+        "_on_move",
+        "_on_unowned",
+        "key",
+        "log",
+        "pins",
+        "place",
+        "run",
+        "settled",
+        "state",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        place: Place,
+        key: int,
+        on_unowned: "Callable[[TaskSlot], None]",
+        on_move: "Callable[[TaskSlot], None] | None" = None,
+    ) -> None:
+        self.place = place
+        self.key = key
+        self.state = SlotState.ABSENT
+        self.log: Log | None = None
+        self.run: Owner | None = None
+        self.tail: Tail | None = None  # if somebody reads along
+        self.pins = 0  # operations under way that need the log to stay
+        self.settled: asyncio.Future[None] | None = None  # done when a claim or a release is
+        self._on_unowned = on_unowned
+        self._on_move = on_move
+
+    @property
+    def is_live(self) -> bool:
+        """The task is ours: its log is where it grows."""
+        return self.state in LIVE
+
+    @property
+    def is_owned(self) -> bool:
+        """The task is ours, and is not being given up."""
+        return self.state is SlotState.OWNED
+
+    @property
+    def is_used(self) -> bool:
+        """Something still happens to the log here."""
+        log = self.log
+        return (
+            self.run is not None
+            or bool(self.pins)
+            or (log is not None and (bool(log.inbox) or not log.is_stored))
+        )
+
+    def move(self, move: SlotMove) -> None:
+        """Change the state, and nothing else.
+
+        Raises:
+            RuntimeError: That must not follow. It is a fault of ours.
+        """
+        new = TRANSITIONS[self.state].get(move)
+        if new is None:
+            raise RuntimeError(f"task {self.place[1]} is {self.state.value}: no {move.value}")
+        self.state = new
+        if self._on_move is not None:
+            self._on_move(self)
+
+    # Its log
+
+    def own(self, log: "Log") -> None:
+        """The task is ours, and this is its log."""
+        self.log, log.slot = log, self
+        log.gives_up = False
+        if (tail := self.tail) is not None:
+            log.awaited, tail.log = tail.senders, log
+            tail.reset(*log.stored_at, log.stored_state)  # others may have written meanwhile
+
+    def disown(self, *, keeps_log: bool = False) -> None:
+        """The task is not ours any more: who reads it reads what others write."""
+        log, tail = self.log, self.tail
+        if not keeps_log:
+            self.log = None
+        if log is not None:
+            log.awaited = ()
+        if tail is None or tail.log is None:
+            return
+        tail.artifacts = [artifact.artifact_id for artifact in tail.log.draft.artifacts]
+        tail.log = None
+        if tail.is_used:
+            self._on_unowned(self)
+
+    def free(self) -> None:
+        """Nothing runs any more: the next commit gives the task up."""
+        if self.state is SlotState.OWNED and self.log is not None:
+            self.move(SlotMove.FREE)
+            self.log.gives_up = True
+
+    def keep(self) -> None:
+        """Something happens to the task again before it was given up."""
+        if self.state is SlotState.RELEASING and self.log is not None:
+            self.move(SlotMove.KEEP)
+            self.log.gives_up = False
+
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[None]:
+        """While the block lasts the log stays: dropped meanwhile, the task would get a second
+        one.
+        """
+        self.pins += 1
+        try:
+            yield
+        finally:
+            self.pins -= 1
+
+    # Its run and its readers
+
+    def begin(self, run: Owner) -> None:
+        self.run = run
+        self.keep()
+
+    def end(self, run: Owner) -> bool:
+        """A run is over. Return whether that is new."""
+        if self.run is not run:
+            return False
+        self.run = None
+        return True
+
+    def read(self, tail: "Tail") -> None:
+        """Somebody begins to read."""
+        self.tail = tail
+        if self.is_live and self.log is not None:
+            self.log.awaited, tail.log = tail.senders, self.log
+
+    def read_no_longer(self) -> None:
+        if self.tail is not None:
+            self.tail.log = None
+            self.tail = None
+        if self.log is not None:
+            self.log.awaited = ()

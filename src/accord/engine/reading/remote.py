@@ -1,0 +1,146 @@
+"""Tails of tasks that other processes own: watched, and read when those have written."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from typing import Any
+
+from ...model import FINAL, A2AError
+from ...store import Namespace, Record, Store
+from ..log import state_of
+from ..ownership import Directory
+from .tail import Tail
+from .watches import Watches
+
+__all__ = ["RemoteTails"]
+
+log_ = logging.getLogger("accord")
+
+RETRY_S = 1.0
+
+
+class RemoteTails:
+    """Feeds the tails of tasks that are not ours with what their owners write."""
+
+    def __init__(self, store: Store, directory: Directory) -> None:
+        self._store = store
+        self._directory = directory
+        self._watches = Watches(store, self._is_read)
+        self._woken: set[int] | None = set()  # tasks to be read again, None for all
+        self._reading: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Future[None]] = set()
+
+    def close(self) -> None:
+        self._watches.close()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _is_read(self, key: int) -> bool:
+        slot = self._directory.slot(key)
+        return slot is not None and slot.tail is not None and slot.tail.log is None
+
+    # Watching
+
+    async def watch(self, namespace: Namespace, task_id: str) -> Record | None:
+        """Return a task as it is stored. From here on, what its owner writes is read as long as
+        there is a tail of it.
+        """
+        return await self._watches.load(namespace, task_id)
+
+    def follow(self, tail: Tail) -> None:
+        """Read what other processes write of a task, from where its tail stands."""
+        if tail.state not in FINAL and tail.slot.key not in self._watches:
+            self._in_background(self._follow(tail))
+
+    async def _follow(self, tail: Tail) -> None:
+        while True:
+            try:
+                await self.watch(tail.namespace, tail.ids.task_id)
+                break
+            except A2AError:
+                await asyncio.sleep(RETRY_S)
+                if tail.slot.tail is not tail:
+                    return
+        self.wake({tail.slot.key})
+
+    def follow_no_longer(self, key: int) -> None:
+        if key in self._watches:
+            self._watches.end_later(key)
+
+    def follow_again(self) -> None:
+        """Watch all tasks again: the store has forgotten that, under the number we had."""
+        self._watches.forget()
+        for tail in self._tails():
+            self.follow(tail)
+
+    # Reading
+
+    def wake(self, tasks: Collection[int] | None) -> None:
+        """Read what is new of these tasks. None: look at all of them."""
+        if tasks is None:
+            self._woken = None
+        elif self._woken is not None:
+            self._woken.update(tasks)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_woken())
+
+    def _tails(self, tasks: Collection[int] | None = None) -> list[Tail]:
+        slots = (
+            self._directory.slots()
+            if tasks is None
+            else [slot for key in tasks if (slot := self._directory.slot(key)) is not None]
+        )
+        tails = [slot.tail for slot in slots if slot.tail is not None]
+        return [tail for tail in tails if tail.log is None]
+
+    async def _read_woken(self) -> None:
+        while self._woken is None or self._woken:
+            woken, self._woken = self._woken, set()
+            tails = {tail.slot.key: tail for tail in self._tails(woken)}
+            if not tails:
+                continue
+            try:
+                if woken is None:
+                    await self._check_lengths(tails)
+                rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
+            except A2AError as error:
+                log_.warning("reading what other processes wrote failed; trying again: %s", error)
+                await asyncio.sleep(RETRY_S)
+                self._look_again(tails)
+                continue
+            for key, tail in tails.items():
+                if mine := [row for row in rows if row.task == key]:
+                    tail.extend_rows(mine)
+                    self._look_again({key})  # there may be more
+
+    def _look_again(self, tasks: Collection[int]) -> None:
+        if self._woken is not None:
+            self._woken.update(tasks)
+
+    async def _check_lengths(self, tails: dict[int, Tail]) -> None:
+        """See whether the store still has what these tails have: a failover may have lost it."""
+        known = {key: tail.pos for key, tail in tails.items()}
+        lengths = await self._store.positions(known)
+        for key, pos in known.items():
+            if lengths.get(key, 0) < pos:
+                await self._check_length(tails[key], pos)
+
+    async def _check_length(self, tail: Tail, pos: int) -> None:
+        record = await self._store.load(tail.namespace, tail.ids.task_id)
+        if tail.log is not None or tail.is_gone or (record is not None and record.pos >= pos):
+            return
+        if tail.state not in FINAL or record is not None:  # else it was purged
+            log_.error(
+                "the store went back to an earlier state: task %s has %d entries, and had %d",
+                *(tail.ids.task_id, record.pos if record is not None else 0, pos),
+            )
+        if record is None:
+            tail.is_gone = True
+            tail.wake()
+        else:
+            tail.cut(record.pos, record.seq, state_of(record.state))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        doing = asyncio.ensure_future(work)
+        self._background.add(doing)
+        doing.add_done_callback(self._background.discard)

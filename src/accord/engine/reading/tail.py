@@ -1,0 +1,238 @@
+"""The newest committed events of a task, for all who read it in this process.
+
+It is fed by our own commits, or by reading the store when another process has written. Readers do
+not know which.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...model import FINAL, TaskState
+from ...store import Namespace, Row
+from ..log import Event, Ids, MessageAdded, PostRefused, WentBack, entries_of, event_of, events_of
+
+if TYPE_CHECKING:
+    from ..log import Log
+    from ..ownership import TaskSlot
+
+__all__ = ["Tail"]
+
+TAIL_EVENTS = 256
+TAIL_BYTES = 1 << 20
+
+_NONE: list[Event] = []
+
+
+class Tail:
+    """The newest committed events of one task, and who waits for the next."""
+
+    __slots__ = (
+        "_posts",
+        "_waiters",
+        "artifacts",
+        "cut_at",
+        "cuts",
+        "events",
+        "ids",
+        "is_gone",
+        "log",
+        "namespace",
+        "pos",
+        "receipts",
+        "senders",
+        "seq",
+        "skipped",
+        "slot",
+        "state",
+        "views",
+    )
+
+    def __init__(
+        self,
+        slot: "TaskSlot",
+        ids: Ids,
+        namespace: Namespace,
+        *,
+        pos: int,
+        seq: int,
+        state: TaskState,
+    ) -> None:
+        self.slot = slot
+        self.ids = ids
+        self.namespace = namespace
+        self.pos = pos  # up to here the log is known
+        self.seq = seq
+        self.state = state
+        self.log: Log | None = None  # while the task is ours; set by the slot
+        self.artifacts: list[str] = []  # their ids, in order, if the log is not here to ask
+        self.events: list[Event] = []
+        self.skipped = 0  # up to here there may be entries that were not looked at
+        self.senders: dict[
+            int, int
+        ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
+        self.receipts = 0
+        self.views = 0
+        # how often the store has lost the end of the log, and the position it was left at
+        self.cuts = self.cut_at = 0
+        self.is_gone = False  # the store does not have the task any more
+        self._waiters: dict[
+            asyncio.Future[None], int
+        ] = {}  # with the turn whose end it waits for; 0 for everything
+        self._posts: dict[
+            int, int | PostRefused
+        ] = {}  # what became of posts: the turn, or why there is none
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.views or self.receipts)
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether somebody waits for what is not stored yet."""
+        ended = {turn for event in self.events for turn in (*event.answers, *event.refuses)}
+        return bool(self.views) or any(turn not in ended for turn in self.senders)
+
+    def expect(self, turn: int) -> None:
+        """Somebody waits for the answer to a turn."""
+        self.receipts += 1
+        self.senders[turn] = self.senders.get(turn, 0) + 1
+
+    def expect_no_longer(self, turn: int) -> None:
+        self.receipts -= 1
+        self.senders[turn] -= 1
+        if not self.senders[turn]:
+            del self.senders[turn]
+
+    def add_outcomes(self, posts: dict[int, int | PostRefused]) -> None:
+        """The owner has dealt with these posts."""
+        self._posts |= posts
+        self.wake()
+
+    def extend(self, events: list[Event], pos: int) -> None:
+        """The log has grown to this position. What is known already is ignored."""
+        if pos <= self.pos:
+            return
+        self.pos = pos
+        if events and events[0].seq > self.seq + 1:
+            self.events = []  # some are missing: views read the store
+        if events and events[0].seq <= self.seq:
+            events = [event for event in events if event.seq > self.seq]
+        if not events:
+            return
+        self.seq = events[-1].seq
+        self.events += events
+        for event in reversed(events):
+            if event.state is not None:
+                self.state = event.state
+                break
+        if len(self.events) > 2 * TAIL_EVENTS:
+            self._trim()
+        if self._waiters:
+            self._tell(events)
+
+    def _tell(self, events: list[Event]) -> None:
+        """Wake who waits for one of these events."""
+        ended = {turn for event in events for turn in (*event.answers, *event.refuses)}
+        woken = [
+            waiter
+            for waiter, turn in self._waiters.items()
+            if not turn or turn in ended or self.state in FINAL
+        ]
+        for waiter in woken:
+            del self._waiters[waiter]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def extend_rows(self, rows: list[Row]) -> None:
+        """The same, as another process wrote it."""
+        for row in rows:
+            if row.pos > self.pos + 1:
+                self.events, self.seq = [], row.seq  # some are missing: views read the store
+                self.skipped = row.pos
+                self.wake()
+            for pos, _, _, entry in entries_of([row], self.ids):
+                if isinstance(entry, PostRefused):
+                    self.add_outcomes({entry.post: entry})
+                elif isinstance(entry, MessageAdded) and entry.post:
+                    self.add_outcomes({entry.post: pos})
+            events = list(events_of([row], self.ids))
+            for event in events:
+                if event.state is None:
+                    artifact_id = event_of(event.data).artifact.artifact_id  # type: ignore[union-attr]  # the state says it is one
+                    if artifact_id not in self.artifacts:
+                        self.artifacts.append(artifact_id)
+            self.extend(events, row.pos + row.data.count(b"\n"))
+
+    def reset(self, pos: int, seq: int, state: TaskState) -> None:
+        """The log is known up to here from now on. What lies between is read from the store."""
+        if pos > self.pos:
+            self.events, self.pos, self.seq, self.state = [], pos, seq, state
+            self.skipped = pos
+            self.wake()
+
+    def cut(self, pos: int, seq: int, state: TaskState) -> None:
+        """The store has lost what came after this position."""
+        self.events, self.pos, self.seq, self.state = [], pos, seq, state
+        self.skipped = self.cut_at = pos
+        self.cuts += 1
+        self.wake()
+
+    def check_turn(self, turn: int, cuts: int) -> None:
+        """Raise WentBack if the store has lost the message of a turn that was stored when there
+        had been so many cuts.
+        """
+        if self.is_gone or (self.cuts > cuts and turn > self.cut_at):
+            raise WentBack(self.ids.task_id)
+
+    def after(self, seq: int) -> list[Event] | None:
+        """The committed events after `seq` that are in memory; None if they have to be read from
+        the store.
+        """
+        if seq >= self.seq:
+            return _NONE
+        first = self.seq - len(self.events) + 1
+        return self.events[seq + 1 - first :] if seq + 1 >= first else None
+
+    def post(self, post_id: int) -> int | PostRefused | None:
+        """What became of a post: the number of its turn, or why there is none; None if that is not
+        known yet.
+        """
+        return self._posts.pop(post_id, None)
+
+    def changed(self, loop: asyncio.AbstractEventLoop, turn: int = 0) -> asyncio.Future[None]:
+        """Done when there is something new; with a turn, when that ends."""
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters[waiter] = turn
+        return waiter
+
+    def forget(self, waiter: asyncio.Future[None]) -> None:
+        """Nobody waits there any more."""
+        self._waiters.pop(waiter, None)
+
+    def wake(self) -> None:
+        """Have all views look again."""
+        if not self._waiters:
+            return
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def index(self, artifact_id: str) -> int:
+        """An artifact's place among those of its task."""
+        known = (
+            [one.artifact_id for one in self.log.draft.artifacts]
+            if self.log is not None
+            else self.artifacts
+        )
+        return known.index(artifact_id) if artifact_id in known else 0
+
+    def _trim(self) -> None:
+        """Keep a short tail; views further behind read the store."""
+        size, keep = 0, 0
+        for event in reversed(self.events):
+            size += len(event.data)
+            if keep == TAIL_EVENTS or size > TAIL_BYTES:
+                break
+            keep += 1
+        del self.events[: len(self.events) - keep]

@@ -1,0 +1,250 @@
+"""All views of this process: opened here, and counted."""
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ...model import FINAL, TooManyRequests, Unavailable, error_of
+from ...protocol import Snapshot
+from ...store import Namespace, Record
+from ..log import (
+    Event,
+    Ids,
+    Log,
+    Lost,
+    MessageAdded,
+    PostRefused,
+    WentBack,
+    entries_of,
+    events_of,
+    state_of,
+)
+from ..ownership import TaskSlot
+from .remote import RemoteTails
+from .tail import Tail
+from .view import View
+
+if TYPE_CHECKING:
+    from ..tasks import Tasks
+
+__all__ = ["Views"]
+
+
+class Views:
+    """Opens views of tasks, and is where they get what is not in their tail."""
+
+    def __init__(self, tasks: "Tasks") -> None:
+        self._tasks = tasks
+        self._store = tasks.store
+        self._reader = tasks.reader
+        self._directory = tasks.directory
+        self.limits = tasks.limits
+        self.open = 0
+        self._of_caller: Counter[str] = Counter()
+        self.remote = RemoteTails(tasks.store, tasks.directory)
+        tasks.directory.on_unowned = self._unowned
+
+    def close(self) -> None:
+        self.remote.close()
+
+    # Opening
+
+    async def after(self, of: Log | Record, seq: int, *, pos: int | None = None) -> View:
+        """Return a cursor on a task, after event `seq`, to the end of the task."""
+        if pos is None:
+            pos = await self._store.locate(of.key, seq) if seq else 0
+        return View(self, self.tail(of), seq=seq, pos=pos)
+
+    async def now(
+        self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
+    ) -> View:
+        """Return a cursor on a task that begins with the task as it is. With a turn, it ends where
+        that is answered.
+        """
+        if isinstance(of, Log):
+            pos = of.pos
+            is_answered = turn not in of.turns and all(
+                waiting.number != turn for waiting in of.inbox
+            )
+            with of.slot.pinned():  # while its commit is awaited
+                snapshot: Snapshot = await of.stored(of.snapshot(history_length))
+        else:
+            pos, snapshot = of.pos, await self._reader.shown(of, history_length)
+            is_answered = bool(turn) and await self._is_answered(of, turn)
+        answers = (turn,) if turn and is_answered else ()
+        first = Event(snapshot.seq, pos, b'{"task":%b}' % snapshot.data, snapshot.state, answers)
+        return View(self, self.tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
+
+    async def _is_answered(self, of: Record, turn: int) -> bool:
+        """Whether the end of a turn has been told."""
+        pos = turn
+        while rows := await self._store.read({of.key: pos}):
+            events = list(events_of(rows, Ids(of.id, of.context_id)))
+            shown = [
+                event for event in events if event.pos <= of.pos
+            ]  # what came since is still to be shown
+            if any(turn in event.answers or turn in event.refuses for event in shown):
+                return True
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+        return state_of(of.state) in FINAL
+
+    async def turn_of(self, of: Log | Record, post: int) -> int:
+        """Return the turn of a message that was posted, once its owner has read it. Raises the
+        error it was refused with.
+        """
+        view = await self.after(of, of.seq, pos=of.pos)
+        try:
+            outcome = await self.outcome(self.tail(of), post, 0)
+            if outcome is None:
+                outcome = await view.post_outcome(post)
+        finally:
+            view.close()
+        if isinstance(outcome, PostRefused):
+            raise error_of(outcome.error, outcome.text)
+        return outcome
+
+    def check(self, namespace: Namespace, task_id: str) -> None:
+        """Raise TooManyRequests if one more stream would be too many; before anything is done for
+        it.
+        """
+        if self._tasks.is_out:
+            raise self._tasks.refusal()  # nothing would ever be told of it here
+        log = self._directory.log((namespace, task_id))
+        tail = log.slot.tail if log is not None else None
+        of_task = tail.views if tail is not None else 0
+        of_caller = self._of_caller[namespace.caller] if namespace.caller else 0
+        limits = self.limits
+        for count, most, whose, name in (
+            (of_task, limits.streams_per_task, "this task", "streams_per_task"),
+            (of_caller, limits.streams_per_caller, "you", "streams_per_caller"),
+            (self.open, limits.streams, "this server", "streams"),
+        ):
+            if count >= most:
+                raise TooManyRequests(
+                    f"{count} streams of {whose} are open, which is the limit",
+                    retry_after_s=5,
+                    limit=name,
+                )
+
+    def tail(self, of: Log | Record) -> Tail:
+        """Return the tail of a task. Whoever uses it counts themselves, and lets go of it."""
+        slot = self._directory.read(of)
+        if slot.tail is not None:
+            return slot.tail
+        log = slot.log if slot.is_live else None
+        if log is None and isinstance(of, Log) and of.is_lost:
+            self._directory.leave(slot)
+            raise Lost()  # while its reader looked for its place in it
+        source = log or of
+        if isinstance(source, Log):
+            (pos, seq), state = source.stored_at, source.stored_state
+        else:
+            pos, seq, state = source.pos, source.seq, state_of(source.state)
+        namespace, task_id = slot.place
+        context_id = of.ids.context_id if isinstance(of, Log) else of.context_id
+        tail = Tail(slot, Ids(task_id, context_id), namespace, pos=pos, seq=seq, state=state)
+        slot.read(tail)
+        if log is None:
+            self.remote.follow(tail)
+        return tail
+
+    # What views ask for
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._tasks.loop
+
+    @property
+    def outage_s(self) -> float:
+        return self._tasks.writer.outage_s
+
+    @property
+    def is_out(self) -> bool:
+        return self._tasks.writer.is_out
+
+    def count(self, tail: Tail, change: int) -> None:
+        tail.views += change
+        self.open += change
+        if tail.namespace.caller:
+            self._of_caller[tail.namespace.caller] += change
+        self.let_go(tail)
+
+    def let_go(self, tail: Tail) -> None:
+        """Forget a tail that nobody uses any more."""
+        slot, log = tail.slot, tail.log
+        if tail.is_used or slot.tail is not tail:
+            return
+        slot.read_no_longer()
+        self.remote.follow_no_longer(slot.key)
+        if log is not None:
+            self._directory.release(log)
+        self._directory.leave(slot)
+
+    def check_open(self, tail: Tail) -> None:
+        tasks = self._tasks
+        if tasks.is_out:
+            raise tasks.refusal()
+        if tail.is_gone:
+            raise WentBack(tail.ids.task_id)
+        log = tail.log
+        is_stopping = tasks.is_closing or (tasks.is_draining and tail.slot.run is None)
+        if is_stopping and (
+            log is None or log.is_lost or log.is_stored
+        ):  # else the end of this task is still to come
+            raise tasks.parting(tail.ids)
+
+    async def events(self, tail: Tail, pos: int) -> list[Event]:
+        while rows := await self._store.read({tail.slot.key: pos}):
+            if events := list(events_of(rows, tail.ids)):
+                return events
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")  # nothing in there that can be seen
+        return []
+
+    async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:
+        return await self._reader.shown_at(await self._record(tail), pos, history_length)
+
+    async def stored_snapshot(
+        self, of: Log | Record, history_length: int | None = None
+    ) -> Snapshot:
+        """Return the task as it is now, once all of it is stored."""
+        return await self._reader.stored_snapshot(of, history_length)
+
+    async def snapshot_now(self, tail: Tail) -> Snapshot:
+        if tail.log is not None and not tail.log.is_lost:
+            made: Snapshot = await tail.log.stored(tail.log.snapshot())
+            return made
+        return await self._reader.shown(await self._record(tail), None)
+
+    async def outcome(self, tail: Tail, post: int, pos: int) -> int | PostRefused | None:
+        while rows := await self._store.read({tail.slot.key: pos}):
+            for at, _, _, entry in entries_of(rows, tail.ids):
+                pos = at
+                if isinstance(entry, MessageAdded) and entry.post == post:
+                    return at
+                if isinstance(entry, PostRefused) and entry.post == post:
+                    return entry
+        return None
+
+    async def is_over(self, tail: Tail) -> bool:
+        record = await self._record(tail)
+        return state_of(record.state) in FINAL and not record.owner and tail.pos >= record.pos
+
+    async def _record(self, tail: Tail) -> Record:
+        record = await self._store.load(tail.namespace, tail.ids.task_id)
+        if record is None:
+            raise Unavailable("the task is gone")
+        return record
+
+    def wake_all(self) -> None:
+        for slot in self._directory.slots():
+            if slot.tail is not None:
+                slot.tail.wake()
+
+    def _unowned(self, slot: TaskSlot) -> None:
+        """A task that somebody reads is not ours any more: another process may go on with it."""
+        tail = slot.tail
+        if tail is None:
+            return
+        if not self._tasks.is_draining and tail.needs_more:
+            self.remote.follow(tail)
+        tail.wake()
