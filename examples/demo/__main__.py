@@ -37,7 +37,7 @@ async def talk(hub: str) -> None:
         for one in found["untrusted"][:1]:
             click.echo(f"  {one['agent']}/{one['skills'][0]['id']}")
     title("OnboardingPro knows the hub's address alone")
-    async with connect(f"{hub}/agents/onboardingpro") as agent:
+    async with connect(f"{hub}/agents/onboardingpro/") as agent:
         said('send {"name": "Ada Lovelace"}')
         reply = await agent.send({"name": "Ada Lovelace"})
         for answer in ("2026-12-01", "16"):
@@ -77,7 +77,7 @@ def offer(hub: str, link: str) -> None:
         click.echo(f"  . {activate}")
     click.echo(f"  accord card get {hub}")
     click.echo(f"  accord send {hub} 'order a laptop for Ada' --skill find")
-    click.echo(f"  accord send {hub}/agents/trip-planner 'A weekend in Rome'")
+    click.echo(f"  accord send {hub}/agents/trip-planner/ 'A weekend in Rome'")
 
 
 def main() -> None:
