@@ -230,18 +230,17 @@ async def test_many_changes_hide_nothing_that_waits(tmp_path, store):
     async with hub_at(tmp_path, **store) as desk, serving_card() as one, serving_card() as other:
         await desk.key("pub", "publisher")
         await desk.key("mia", "publisher")
-        await desk.add(other.url, by="mia", name="waits")
-        await desk.add(one.url, by="pub", name="baker")
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        waits = (await desk.add(other.url, by="mia", name="waits"))["name"]
+        await desk.approve(await desk.add(one.url, by="pub", name="baker"))
         for n in range(3):
             one.card = one.base(version=str(n + 2))
             await desk.call("POST", "/agents/baker:refresh", by="pub")
         inbox = desk.hub.inbox
         shown = [(alert.kind, alert.agent) for alert in await inbox.open_alerts()]
-        assert shown == [("approval", "waits"), ("news", "baker")]
+        assert shown == [("approval", waits), ("news", "baker")]
         own = [await desk.call("GET", "/inbox", by=by) for by in ("pub", "mia")]
         agents = [[alert["agent"] for alert in answer.body["alerts"]] for answer in own]
-        assert agents == [["baker"], ["waits"]]
+        assert agents == [["baker"], [waits]]
         owner = desk.hub.registry.get("baker").owner
         assert [alert.agent for alert in await inbox.open_alerts(1, owner=owner)] == ["baker"]
 
@@ -273,10 +272,11 @@ async def test_an_owner_does_not_let_pass_what_an_admin_has_to_approve(tmp_path,
     """Nor gives the agent other texts than those that were approved."""
     async with hub_at(tmp_path) as desk, serving_card() as server:
         await desk.key("pub", "publisher")
-        await desk.add(server.url, by="pub", name="baker")
-        before = await desk.call("PATCH", "/agents/baker", {"settings": {"tags": ["x"]}}, by="pub")
+        entry = await desk.add(server.url, by="pub", name="baker")
+        place = f"/agents/{entry['name']}"
+        before = await desk.call("PATCH", place, {"settings": {"tags": ["x"]}}, by="pub")
         assert before.status == 200  # an admin sees it when they approve
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.approve(entry)
         by_owner = await desk.call("PATCH", "/agents/baker", {"settings": settings}, by="pub")
         assert by_owner.status == 403, by_owner.body
         stricter = await desk.call(
@@ -326,8 +326,7 @@ async def test_a_rule_does_not_lapse_by_what_the_owner_sets(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as server:
         await desk.key("pub", "publisher")
         settings = {"tags": ["danger"], "changes": "follow"}
-        await desk.add(server.url, by="pub", name="baker", settings=settings)
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.approve(await desk.add(server.url, by="pub", name="baker", settings=settings))
         await desk.call("POST", "/policies", DANGER)
         away = {"settings": {"tags": []}}
         refused = await desk.call("PATCH", "/agents/baker", away, by="pub")

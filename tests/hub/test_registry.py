@@ -7,6 +7,7 @@ import pytest
 
 from accord import Agent
 from accord.auth import Caller
+from accord.hub import Hub, HubSettings
 from accord.hub.access import SYSTEM
 from accord.hub.errors import EntryNotFound, Outdated
 from accord.model import Unavailable
@@ -55,16 +56,18 @@ async def test_what_a_publisher_adds_waits_for_an_admin(tmp_path, store):
         await desk.key("pub", "publisher")
         await desk.key("mia")
         entry = await desk.add(server.url, by="pub")
+        place = f"/agents/{entry['name']}"
         assert entry["state"] == "pending"
-        assert (await desk.call("GET", "/agents/baker", by="mia")).status == 404
-        assert (await desk.call("GET", "/agents/baker", by="guest")).status == 401
-        assert (await desk.call("GET", "/agents/baker", by="pub")).status == 200
+        assert (await desk.call("GET", place, by="mia")).status == 404
+        assert (await desk.call("GET", place, by="guest")).status == 401
+        assert (await desk.call("GET", place, by="pub")).status == 200
         (alert,) = await desk.hub.inbox.open_alerts()
         assert alert.kind == "approval"
-        refused = await desk.call("POST", "/agents/baker/cards/1:approve", by="pub")
+        refused = await desk.call("POST", f"{place}/cards/1:approve", by="pub")
         assert refused.status == 403
-        approved = await desk.call("POST", "/agents/baker/cards/1:approve")
-        assert approved.body["state"] == "approved"
+        approved = await desk.approve(entry)
+        assert (approved["name"], approved["state"]) == ("baker", "approved")
+        assert (await desk.call("GET", place, by="pub")).status == 404
         assert (await desk.call("GET", "/agents/baker", by="mia")).status == 200
         assert await desk.hub.inbox.open_alerts() == []
         suspended = await desk.call("POST", "/agents/baker:suspend")
@@ -113,11 +116,11 @@ async def test_another_address_under_a_name_of_ones_own_is_a_member(tmp_path):
 async def test_a_member_that_was_not_approved_is_added_by_an_admin_only(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as one, serving_card() as two:
         await desk.key("pub", "publisher")
-        await desk.add(one.url, by="pub", name="baker")
+        entry = await desk.add(one.url, by="pub", name="baker")
         beside = {"url": f"{one.url}/beside", "name": "baker"}
         early = await desk.call("POST", "/agents", beside, by="pub")
         assert early.status == 409  # nothing is approved yet
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.approve(entry)
         other = {"url": two.url, "name": "baker"}
         refused = await desk.call("POST", "/agents", other, by="pub")
         assert refused.status == 409
@@ -228,3 +231,19 @@ async def test_an_approval_does_not_undo_a_suspension(tmp_path):
             with pytest.raises(Outdated):  # it was decided for an entry that was approved
                 await registry._write(db, entry, state=entry.state, approved=1)
         assert registry.get("baker").state == "suspended"
+
+
+async def test_an_approved_origin_approves_what_was_fetched_from_it(tmp_path):
+    """A card that somebody hands over may name any origin."""
+    async with serving_card() as server, hub_at(tmp_path, approve=(f"{server.url}/",)) as desk:
+        await desk.key("pub", "publisher")
+        pasted = await desk.call("POST", "/agents", {"card": server.base(name="X")}, by="pub")
+        assert pasted.body["state"] == "pending"
+        fetched = await desk.add(server.url, by="pub")
+        assert (fetched["state"], fetched["name"]) == ("approved", "baker")
+
+
+def test_an_origin_that_is_none_is_refused_at_start(tmp_path):
+    settings = HubSettings(store=f"sqlite:///{tmp_path}/hub.db", approve=("corp.example",))
+    with pytest.raises(ValueError, match=r"corp\.example"):
+        Hub(settings)

@@ -91,8 +91,7 @@ async def test_a_description_of_the_owners_is_cleaned_and_does_not_address_a_mod
     """It stands in the hub's own card and in every list; what would hold a card is refused."""
     async with serving_card() as server, hub_at(tmp_path) as desk:
         await desk.key("pub", "publisher")
-        await desk.add(server.url, by="pub", name="baker")
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.approve(await desk.add(server.url, by="pub", name="baker"))
 
         async def set_to(text: str, by: str) -> int:
             change = {"settings": {"description": text}}

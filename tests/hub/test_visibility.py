@@ -80,8 +80,7 @@ async def test_an_owner_changes_their_own_entry_and_no_other(tmp_path):
     async with hub_at(tmp_path, approve=()) as desk, serving_card() as server:
         await desk.key("pub", "publisher")
         await desk.key("other", "publisher")
-        await desk.add(server.url, by="pub")
-        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.approve(await desk.add(server.url, by="pub"))
         for route in ROUTES:
             if route.may == "owner":
                 path = re.sub(
@@ -92,8 +91,6 @@ async def test_an_owner_changes_their_own_entry_and_no_other(tmp_path):
         changed = await desk.call("PATCH", "/agents/baker", {"visibility": "private"}, by="pub")
         assert changed.status == 200
         assert (await desk.call("GET", "/agents/baker", by="other")).status == 404
-        conflict = await desk.call("POST", "/agents", {"url": server.url}, by="other")
-        assert conflict.status == 409
 
 
 async def test_a_write_with_an_old_etag_is_refused(tmp_path, store):
@@ -180,3 +177,43 @@ async def test_openapi_describes_every_route(tmp_path):
         text = str(document)
         for name in re.findall(r"#/components/schemas/(\w+)", text):
             assert name in document["components"]["schemas"]
+
+
+async def test_adding_an_entry_tells_nothing_of_hidden_ones(tmp_path, store):
+    """Whether a name or an address is taken by what one may not see: the answer is the same."""
+    async with (
+        hub_at(tmp_path, **store) as desk,
+        serving_card() as hidden,
+        serving_card() as mine,
+    ):
+        await desk.key("pub", "publisher")
+        await desk.add(hidden.url, name="payroll", visibility="private")
+        answers = []
+        for new in (
+            {"url": f"{mine.url}/1", "name": "payroll"},  # a name that is taken
+            {"url": f"{mine.url}/2", "name": "pension"},  # one that is free
+            {"url": hidden.url, "name": "pension"},  # an address that is known
+        ):
+            answer = await desk.call("POST", "/agents", new, by="pub")
+            assert (answer.status, answer.body["state"]) == (201, "pending"), answer.body
+            wanted, _, made = answer.body["name"].rpartition("-")
+            assert (wanted, len(made)) == (new["name"], 6)
+            answers.append(answer.body["name"])
+            if new["name"] == "pension":
+                await desk.call("DELETE", f"/agents/{answers.pop()}", by="pub")
+        # An admin sees both, and gives the name that is free.
+        [waits] = answers
+        approved = await desk.call("POST", f"/agents/{waits}/cards/1:approve")
+        assert approved.body["name"] == waits  # the one it was added under is taken
+
+
+async def test_an_agent_is_approved_once(tmp_path):
+    """Two may have added it, who don't see each other's entries."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        for name in ("one", "two"):
+            await desk.key(name, "publisher")
+        entries = [await desk.add(server.url, by=name) for name in ("one", "two")]
+        assert (await desk.approve(entries[0]))["name"] == "baker"
+        again = await desk.call("POST", f"/agents/{entries[1]['name']}/cards/1:approve")
+        assert again.status == 409
+        assert "in the registry as baker" in again.body["error"]["message"]

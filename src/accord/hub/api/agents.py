@@ -157,6 +157,7 @@ async def _add(call: ApiCall) -> Any:
     new: NewAgent = call.body
     entry = await call.hub.registry.add(
         call.person,
+        caller=call.caller,
         url=new.url,
         card=_raw(new.card),
         name=new.name,

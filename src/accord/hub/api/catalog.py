@@ -142,6 +142,7 @@ async def _take(call: ApiCall) -> Any:
         try:
             entry = await call.hub.registry.add(
                 call.person,
+                caller=call.caller,
                 url=one.url,
                 card=b"" if one.url else msgspec.json.encode(one.card),
                 name=_free(call, one),
@@ -158,7 +159,8 @@ async def _take(call: ApiCall) -> Any:
 def _free(call: ApiCall, one: Found) -> str:
     """The name of a new entry; empty if it can't be had: then the card decides."""
     fits = re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", one.name) is not None
-    return one.name if fits and call.hub.registry.get(one.name) is None else ""
+    is_taken = call.hub.registry.get_visible(one.name, call.caller) is not None
+    return one.name if fits and not is_taken else ""
 
 
 class _Reading:

@@ -14,6 +14,7 @@ import msgspec
 
 from ...auth import Caller
 from ...model import AgentCard, PermissionDenied, now_ms
+from ...net import origin_of
 from ..access import SYSTEM, Person, Policy, TrustedKeys
 from ..errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
 from ..settings import HubSettings
@@ -42,6 +43,7 @@ from .rows import (
     free_name,
     health_of,
     insert_card,
+    is_taken,
     json_of,
     touch,
     version_of,
@@ -87,6 +89,7 @@ class Registry:
         self._reader = reader
         self._trusted = trusted
         self._settings = settings
+        self._approved_origins = frozenset(map(_origin, settings.approve))
         self._by_id: dict[str, Entry] = {}
         self._entries: dict[str, Entry] = {}  # by name; retired ones are not here
         self._seen = 0  # the newest change that is in `_entries`
@@ -147,6 +150,7 @@ class Registry:
         self,
         by: Person,
         *,
+        caller: Caller | None = None,
         url: str = "",
         card: bytes = b"",
         name: str = "",
@@ -156,6 +160,8 @@ class Registry:
     ) -> Entry:
         """Add an agent by its address or its card, and return its entry. The same address twice is
         the same entry; another address under a name of one's own is a member of it.
+
+        What `caller` may not see is as if it were not there: its name and address are not taken.
 
         Raises:
             CannotAdd: There is no card, or none that may be used.
@@ -180,13 +186,19 @@ class Registry:
                 f"the card of {found.card.name[:80]!r} is refused: {refusal}",
                 fix="an admin trusts its key with: accord hub trust add",
             )
-        known = next((e for e in self.all() if found.url and e.card_url == found.url), None)
+        seen = [entry for entry in self.all() if self._knows(by, caller, entry)]
+        known = next((e for e in seen if found.url and e.card_url == found.url), None)
         if known is not None:
             return await self._added_again(by, known, found)
-        namesake = self.get(name) if name else None
+        namesake = next((e for e in seen if name and name in (e.name, _wanted_name(e))), None)
         if namesake is not None:
             return await self._add_member(by, namesake, found)
         return await self._insert(by, found, name, visibility, team, settings)
+
+    def _knows(self, by: Person, caller: Caller | None, entry: Entry) -> bool:
+        """Whether somebody may know that there is this entry."""
+        is_own = by.is_admin or by.identity == entry.owner
+        return is_own or (caller is not None and self._sees(caller, entry))
 
     async def _added_again(self, by: Person, entry: Entry, found: ReadCard) -> Entry:
         if not by.is_admin and by.identity != entry.owner:
@@ -208,11 +220,17 @@ class Registry:
         approval = self._approval(by, found)
         now, id_ = now_ms(), secrets.token_hex(8)
         async with self._changes.transaction() as db:
+            own = ("", ()) if by.is_admin else (" AND owner = ?", (by.identity,))
             if found.url and await db.fetch_one(
-                "SELECT id FROM agents WHERE card_url = ? AND state <> 'retired'", found.url
+                f"SELECT id FROM agents WHERE card_url = ? AND state <> 'retired'{own[0]}",
+                *(found.url, *own[1]),
             ):
                 raise Conflict(f"{found.url[:200]} was added by somebody else", fix="try again")
-            name = await free_name(db, name or _slug(found.card.name))
+            name = name or _slug(found.card.name)
+            if by.is_admin:
+                name = await free_name(db, name)
+            elif not approval or await is_taken(db, name):
+                name = _provisional_name(name, id_)
             state = EntryState.APPROVED if approval else EntryState.PENDING
             await db.execute(
                 f"INSERT INTO agents ({AGENT_COLUMNS}) VALUES ({', '.join('?' * 16)})",
@@ -241,8 +259,9 @@ class Registry:
             return "an admin added it"
         if found.signature.status == "trusted":
             return "a trusted key signed it"
-        origins = origins_of(found.card, found.url)
-        if origins and all(origin in self._settings.approve for origin in origins):
+        # A card that was handed over may name any origin: it comes from nowhere.
+        origins = origins_of(found.card, found.url) if found.url else ()
+        if origins and self._approved_origins.issuperset(origins):
             return "its origin needs no approval"
         return ""
 
@@ -390,22 +409,42 @@ class Registry:
 
     async def approve(self, by: Person, name: str, n: int = 0) -> Entry:
         """Approve a version of a card, the latest if none is named: it is the one in use from now
-        on. A pending entry is approved with it.
+        on. A pending entry is approved with it, and gets the name it was added under, if that is
+        free.
         """
         entry = self._living(name)
         version = await self.version(entry, n or entry.latest)
         if version.decision in ("rejected", "replaced") and n == 0:
             raise Conflict(f"version {version.n} of {name} was {version.decision}")
-        state = EntryState.APPROVED if entry.state is EntryState.PENDING else entry.state
+        is_pending = entry.state is EntryState.PENDING
+        state = EntryState.APPROVED if is_pending else entry.state
         async with self._changes.transaction() as db:
-            await self._write(db, entry, state=state, approved=version.n)
+            final = await self._final_name(db, entry) if is_pending else name
+            await self._write(db, entry, state=state, approved=version.n, name=final)
             await decide(db, entry, version.n, "approved")
             await self._inbox.close(name, "approval", within=db)
             if version.n == entry.latest:  # else a newer one still waits
                 await self._inbox.close(name, "card", within=db)
-            detail = {"version": version.n, "sha256": version.sha256}
-            await self._audit.write(by.name, "card.approve", name, detail, within=db)
+            detail = {"version": version.n, "sha256": version.sha256, "added_as": name}
+            await self._audit.write(by.name, "card.approve", final, detail, within=db)
         return self._by_id[entry.id]
+
+    async def _final_name(self, db: Transaction, entry: Entry) -> str:
+        """The name of a pending entry once it is approved. Raises Conflict if the agent is in the
+        registry already.
+        """
+        other = await db.fetch_one(
+            "SELECT name FROM agents WHERE card_url = ? AND card_url <> '' AND id <> ? "
+            "AND state NOT IN ('retired', 'pending')",
+            *(entry.card_url, entry.id),
+        )
+        if other is not None:
+            raise Conflict(
+                f"the agent at {entry.card_url[:200]} is in the registry as {other['name']}",
+                fix=f"accord hub reject {entry.name}",
+            )
+        wanted = _wanted_name(entry)
+        return entry.name if await is_taken(db, wanted) else wanted
 
     async def reject(self, by: Person, name: str, n: int = 0) -> Entry:
         """Refuse a version of a card; a pending entry is retired with it."""
@@ -644,6 +683,9 @@ class Registry:
 
     def _put(self, entry: Entry) -> None:
         """Put an entry in the cache, and tell whoever watches."""
+        before = self._by_id.get(entry.id)
+        if before is not None and before.name != entry.name:
+            self._entries.pop(before.name, None)  # it was approved
         self._by_id[entry.id] = entry
         if entry.state is not EntryState.RETIRED:
             self._entries[entry.name] = entry
@@ -666,6 +708,29 @@ def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
     if to is EntryState.RETIRED:
         return {"state": to, "name": f"{entry.name}~{entry.id}"}
     return {"state": to}
+
+
+def _origin(text: str) -> str:
+    """An origin as an admin wrote it. Raises ValueError."""
+    try:
+        return origin_of(text)
+    except ValueError:
+        raise ValueError(
+            f"{text[:200]!r} is no origin whose agents need no approval; write it like "
+            "https://hr.corp.example"
+        ) from None
+
+
+def _provisional_name(name: str, id_: str) -> str:
+    """The name of an entry that somebody adds who does not see all others. It is made anew each
+    time, so that it says nothing about which names are taken.
+    """
+    return f"{name[:56]}-{id_[:6]}"
+
+
+def _wanted_name(entry: Entry) -> str:
+    """The name an entry was added under."""
+    return entry.name.removesuffix(f"-{entry.id[:6]}")
 
 
 def _checked(by: Person, settings: EntrySettings, before: EntrySettings) -> EntrySettings:

@@ -30,6 +30,7 @@ __all__ = [
     "free_name",
     "health_of",
     "insert_card",
+    "is_taken",
     "json_of",
     "touch",
     "version_of",
@@ -91,10 +92,15 @@ def version_of(row: Row) -> CardVersion:
     )
 
 
+async def is_taken(db: Transaction, name: str) -> bool:
+    """Whether an entry has this name."""
+    return await db.fetch_one("SELECT id FROM agents WHERE name = ?", name) is not None
+
+
 async def free_name(db: Transaction, name: str) -> str:
     """The name, or the first of name-2, name-3, ... that is free."""
     n, found = 1, name
-    while await db.fetch_one("SELECT id FROM agents WHERE name = ?", found) is not None:
+    while await is_taken(db, found):
         n += 1
         found = f"{name[:58]}-{n}"
     return found
