@@ -163,7 +163,7 @@ RULES = {
     ),
     "SND-9": proven(
         "a task that has not ended may take further messages",
-        "interaction/test_turns.py::test_a_message_for_a_busy_task_waits_for_its_turn",
+        "interaction/test_turns.py::test_a_waiting_message_starts_the_next_turn_of_an_open_task",
     ),
     "SND-10": unproven(
         "output is shaped to the accepted output modes",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from . import observe
-from .client import AgentFault, Client, ClientReply, Stream, connect
+from .client import AgentFault, Client, ClientReply, MovedOn, Stream, connect, still_asks
 from .engine.durable import Branch, DelegateOptions
 from .engine.runs import Run
 from .engine.skills import Fail
@@ -307,6 +307,9 @@ class _Conversation:
                 if new:
                     self._run.emit(new)
 
+    async def _connected(self) -> Client:
+        return self._client
+
     async def _answered(self, reply: ClientReply) -> ClientReply:
         """Ask our own client what the other agent asks us, and hand on the answer."""
         name, questions = self._client.card.name, self._run.questions
@@ -319,8 +322,13 @@ class _Conversation:
         else:
             said = reply.task.status.message if reply.task is not None else None
             answer = await questions.ask(
-                self._branch, said if said is not None else f"{name} needs an answer", Message
+                self._branch,
+                said if said is not None else f"{name} needs an answer",
+                Message,
+                until=MovedOn(self._connected, self._task_id, said),
             )
+            if not still_asks(await self._client.get(self._task_id), said):
+                return await self._follow()  # too late: what it asks now is another question
         if answer is None:  # the next question has come already
             return await self._follow()
         return await self._send(answer.parts, f"{self._key}/{answer.message_id}")

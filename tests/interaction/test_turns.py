@@ -144,18 +144,16 @@ async def test_a_question_left_open_outlives_the_server(connect, lasting):
         assert text_of(done) == "3 messages"
 
 
-async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
-    """`ask` takes the oldest that waits, and its sender is answered by the end of its own turn
-    (SND-9; design, rule 7).
+async def test_a_message_for_a_busy_task_is_no_answer_to_what_is_asked_later(connect):
+    """It waits while the function works. A question refuses it, and its sender is told why
+    (design, rule 7).
     """
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def work(request: str, ctx: Context):
         entered.set()
         await gate.wait()
-        first = await ctx.ask("And?")
-        second = await ctx.ask("And then?")
-        return f"{first}, {second}"
+        return await ctx.ask("And?")
 
     async with connect(work) as client:
         events = await client.stream("start")
@@ -165,10 +163,13 @@ async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
             say("one", taskId=task_id, configuration={"returnImmediately": True})
         )
         assert state_of(first["task"]) == "working"
-        second = asyncio.create_task(client.send(say("two", taskId=task_id)))
+        second = asyncio.create_task(refusal_of(client.send(say("two", taskId=task_id))))
         await heard(client, task_id, 3)
         gate.set()
-        assert text_of((await second)["task"]) == "one, two"
+        assert (await second).reason == "UNSUPPORTED_OPERATION"
+        assert text_of((await client.get(task_id))["status"]["message"]) == "And?"
+        done = await client.send(say("three", taskId=task_id))
+        assert text_of(done["task"]) == "three"
 
 
 async def test_the_messages_waiting_for_a_task_are_bounded(connect):
@@ -218,14 +219,14 @@ async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
 
 
 async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
-    """After `return Ask` the oldest message that waits is taken without anybody sending again
-    (design, rule 7).
+    """After `return Ask(..., takes_waiting=True)` the oldest message that waits is taken without
+    anybody sending again (SND-9; design, rule 7).
     """
     gate = asyncio.Event()
 
     async def work(request: str):
         await gate.wait()
-        return Ask("And?") if request == "start" else f"got {request}"
+        return Ask("And?", takes_waiting=True) if request == "start" else f"got {request}"
 
     async with connect(work) as client:
         task = (await client.send(say("start", configuration={"returnImmediately": True})))["task"]
@@ -245,7 +246,7 @@ async def test_a_long_row_of_waiting_messages_is_gone_through(connect_rpc):
     async def work(request: str):
         await gate.wait()
         taken.append(request)
-        return Ask(f"{request}?")
+        return Ask(f"{request}?", takes_waiting=True)
 
     now = {"returnImmediately": True}
     async with connect_rpc(work, limits=Limits(waiting_messages=len(row))) as client:
@@ -320,7 +321,7 @@ async def test_a_waiting_stream_lasts_until_the_end_of_its_own_turn(connect):
 
     async def work(request: str):
         await gate.wait()
-        return Ask("And?") if request == "start" else f"got {request}"
+        return Ask("And?", takes_waiting=True) if request == "start" else f"got {request}"
 
     async with connect(work) as client:
         first = await client.stream("start")

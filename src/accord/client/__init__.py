@@ -20,6 +20,7 @@ from .errors import (
     UntrustedCard,
     task_of,
 )
+from .questions import MovedOn, still_asks
 from .reply import ClientReply
 from .retry import NO_RETRY, Pause, Retry, is_interrupted
 from .streams import Gap, Stream, catch_up
@@ -73,6 +74,7 @@ __all__ = [
     "DeviceCode",
     "DevicePrompt",
     "Gap",
+    "MovedOn",
     "OAuthError",
     "Pause",
     "Retry",
@@ -88,5 +90,6 @@ __all__ = [
     "connect_sync",
     "is_interrupted",
     "origin_of_interface",
+    "still_asks",
     "task_of",
 ]

@@ -17,12 +17,14 @@ from ..client import (
     Client,
     ConnectionLost,
     Gap,
+    MovedOn,
     Stream,
     TooSlow,
     catch_up,
     is_interrupted,
+    still_asks,
 )
-from ..engine.log import about_of
+from ..engine.log import about_of, asked_since
 from ..engine.runs import Run
 from ..engine.skills import Context, Fail
 from ..model import (
@@ -76,6 +78,7 @@ class RelayedTask:
         self._pending: tuple[Any, str] | None = None  # an event that was read, and its cursor
         self._refusal: A2AError | None = None  # for who sent the last answer
         self._is_answering = False  # an answer was sent, and nothing has come since
+        self._left: Message | None = None  # a question that the agent did not wait to be answered
         known = run.log.draft.metadata if not run.is_unspoken else None
         self._is_stale = bool((known or {}).get(STALE))
 
@@ -395,6 +398,8 @@ class RelayedTask:
                     if question is not None:
                         return question
                 case StatusUpdate() if event.status.state in INTERRUPTED:
+                    if self._was_left(event.status.message):
+                        continue
                     return event
                 case _:
                     self._pass(event, cursor)
@@ -509,18 +514,34 @@ class RelayedTask:
         metadata = question.metadata if question is not None else None
         if kind == "i":
             await self._close()
-            answer: Message = await questions.ask(
-                branch, word or "", Message, "relay", metadata=metadata, refusal=refusal
+            went_on = MovedOn(self._connect, self._remote.task_id, word)
+            answer: Message | None = await questions.ask(
+                branch,
+                word or "",
+                Message,
+                "relay",
+                metadata=metadata,
+                refusal=refusal,
+                until=went_on,
             )
+            if answer is None:
+                self._left = word
             return answer
-        went_on = _Later(self._next_event)
+        until = _Later(self._next_event)
         found = await questions.require_auth(
-            branch, word or "", went_on, metadata=metadata, refusal=refusal
+            branch, word or "", until, metadata=metadata, refusal=refusal
         )
         if isinstance(found, Message):
             return found
         self._is_answering = True  # our log has *working* already
         return None
+
+    def _was_left(self, question: Message | None) -> bool:
+        """Whether this is the question that the agent has gone on from: what follows our log begins
+        with it.
+        """
+        left = self._left
+        return left is not None and question is not None and left.message_id == question.message_id
 
     async def _next_event(self) -> None:
         """Wait until the other agent goes on by itself."""
@@ -550,6 +571,14 @@ class RelayedTask:
                 continue
             try:
                 client = await (self._connect() if is_new else self._connect_patiently())
+                if is_new and (since := await self._asked_since(client)) is not None:
+                    self._record(sent=number)
+                    question = since if since.status.state in INTERRUPTED else None
+                    if question is None:
+                        return  # it has gone on, and its sender is answered by what comes of that
+                    too_late = asked_since(self._run.task_id)
+                    message, is_new = await self._ask(question, too_late), True
+                    continue
                 if not is_new and not client.deduplicates:
                     # Whether it arrived is not known. If it did not, the agent still asks.
                     self._record(sent=number)
@@ -575,6 +604,18 @@ class RelayedTask:
                 self._record(sent=number)
                 self._is_answering = True
                 return
+
+    async def _asked_since(self, client: Client) -> StatusUpdate | None:
+        """Return where the agent's task stands, if it no longer asks what was answered: the answer
+        is too late, and none to what it may ask now. None if it still asks.
+        """
+        question = self._remote.question
+        if question is None or question.status.state is not TaskState.INPUT_REQUIRED:
+            return None
+        task = await client.get(self._remote.task_id)
+        if task.status.state in FINAL or still_asks(task, question.status.message):
+            return None  # of one that has ended, its agent says so
+        return StatusUpdate(task_id="", context_id="", status=task.status)
 
     async def _close(self) -> None:
         stream, self._stream = self._stream, None

@@ -55,21 +55,31 @@ class Questions:
         *,
         metadata: Metadata | None = None,
         refusal: A2AError | None = None,
+        until: Awaitable[Any] | None = None,
     ) -> Any:
         """Ask, and return the answer. A `refusal` is what the senders of messages get that were
-        taken before and led to nothing.
+        taken before and led to nothing. With `until`, None if that is done first: then the question
+        is no longer open.
         """
         run, n = self._run, branch.next_question()
         parts = parts_of(question, type_)
         word = question if isinstance(question, Message) and type_ is Message else parts
         asked = Asked(branch.path, n, name or _text(parts), _type_name(type_), is_named=bool(name))
         while True:
-            answer = await self._recorded(asked)
+            found = self._recorded(asked)
+            if isinstance(found, AskLeft):
+                if until is not None:
+                    return None
+                await run.loop.create_future()  # the function stopped waiting then, and will again
+            answer = self._taken(found).message if isinstance(found, Answered) else None
             if answer is None:
                 async with self._turn():
                     await run.may_begin()
                     self._say(TaskState.INPUT_REQUIRED, word or None, asked, metadata, refusal)
-                    answer = await self._next_message(branch, n)
+                    if until is None:
+                        answer = await self._next_message(branch, n)
+                    elif (answer := await self._first(branch, n, until)) is None:
+                        return None
             if type_ is Message:
                 return answer
             try:
@@ -122,15 +132,12 @@ class Questions:
                 waiting.cancel()
             await asyncio.wait({message, granted})
 
-    async def _recorded(self, asked: Asked) -> Message | None:
+    def _recorded(self, asked: Asked) -> Answered | AskLeft | None:
         """What an earlier run was told at this question; None if it has to be asked."""
-        run = self._run
-        if run.history is None:
+        history = self._run.history
+        if history is None:
             return None
-        found = run.history.answer(asked.branch, asked.n, asked.text, asked.type, asked.is_named)
-        if isinstance(found, AskLeft):
-            await run.loop.create_future()  # the function stopped waiting then, and will again
-        return self._taken(found).message if isinstance(found, Answered) else None
+        return history.answer(asked.branch, asked.n, asked.text, asked.type, asked.is_named)
 
     def _taken(self, answered: Answered) -> Turn:
         run = self._run
