@@ -4,6 +4,7 @@ import pytest
 from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from grpc.aio import AioRpcError
+from multidict import CIMultiDict
 
 from accord import Agent, connect
 from accord.auth import ANONYMOUS, Anyone, ApiKeys, Caller, Credentials, scheme
@@ -144,6 +145,45 @@ async def test_calls_of_nobody_are_limited_by_address(connect_rpc):
             async with client.http.post(path, json=sent, headers=named) as answer:
                 found.append(answer.status)
     assert found == [200, 200, 429, 200]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_name_for_those_who_show_nothing_gets_no_extended_card(connect_rpc, way):
+    """They are called guests, and have shown nothing all the same."""
+    ask, where, version = WAYS[way]
+    guests = ApiKeys(keys={MIA["X-API-Key"]: "mia"}) | Anyone(caller=Caller("guest"))
+    async with connect_rpc(shop(guests)) as client:
+        status, answer = await ask(client, where, version, {})
+        assert (status, "credit" in str(answer)) == (401, False)
+        assert (await ask(client, where, version, MIA))[0] == 200
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+async def test_credentials_sent_twice_are_refused(connect_rpc, name):
+    """Also where no scheme here reads them: they are shown, and nobody knows which count."""
+    sent = {"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "bread"}]}}
+    headers = CIMultiDict([("A2A-Version", "1.0"), (name, "Bearer a"), (name, "Bearer b")])
+    async with connect_rpc(shop()) as client:
+        path = f"{client.url}/message:send"
+        async with client.http.post(path, json=sent, headers=headers) as answer:
+            assert answer.status == 401
+
+
+async def test_credentials_sent_twice_are_refused_over_grpc(connect_grpc):
+    twice = [("authorization", "Bearer a"), ("authorization", "Bearer b")]
+    async with connect_grpc(shop()) as client:
+        stub = A2AServiceStub(client.channel)
+        with pytest.raises(AioRpcError) as caught:
+            await stub.ListTasks(pb.ListTasksRequest(), metadata=twice, timeout=PATIENCE_S)
+        assert caught.value.code().name == "UNAUTHENTICATED"
+
+
+async def test_the_card_says_that_scopes_are_not_for_those_who_show_nothing(connect_rpc):
+    async with connect_rpc(shop()) as client:
+        skills = {skill["id"]: skill for skill in (await client.card())["skills"]}
+        assert "securityRequirements" not in skills["buy"]
+        needed = [{"schemes": {"apiKey": {"list": ["refund"]}}}]
+        assert skills["refund"]["securityRequirements"] == needed
 
 
 def test_what_makes_no_sense_is_refused():

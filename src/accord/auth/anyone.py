@@ -1,5 +1,7 @@
 """Callers who show nothing, where they may call too."""
 
+from msgspec.structs import replace
+
 from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import ANONYMOUS, Caller
 from .schemes import Credentials, Scheme
@@ -28,7 +30,8 @@ class Anyone(Scheme):
 
     def __init__(self, *, name: str = "anyone", caller: Caller = ANONYMOUS) -> None:
         super().__init__(name)
-        self.caller = caller
+        # By the scheme it is known that they have shown nothing.
+        self.caller = caller if caller.is_anonymous else replace(caller, scheme=name)
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="None"))

@@ -145,9 +145,12 @@ class Authenticator:
 
     def _shows_any(self, credentials: Credentials) -> bool:
         """Whether a request shows credentials, be it such that no scheme here reads."""
-        return any(credentials.header(name) for name in self._secret_headers) or any(
-            scheme.read(credentials) for scheme in self.schemes
-        )
+        try:
+            return any(credentials.header(name) for name in self._secret_headers) or any(
+                scheme.read(credentials) for scheme in self.schemes
+            )
+        except InvalidCredentials:  # there twice: it is there
+            return True
 
     def has_shown(self, caller: Caller) -> bool:
         """Whether a caller has shown credentials, and did not come in without."""

@@ -190,7 +190,9 @@ class Auth(abc.ABC):
         return as_auth(other) & self
 
     def requirements(self, scopes: Iterable[str] = ()) -> list[SecurityRequirement]:
-        """The card's entries: what a caller needs, with these scopes beside the scheme's own."""
+        """The card's entries: what a caller needs, with these scopes beside the scheme's own. Who
+        shows nothing has none of them.
+        """
         return [
             SecurityRequirement(
                 {
@@ -200,6 +202,7 @@ class Auth(abc.ABC):
                 }
             )
             for way in self.alternatives
+            if not (scopes and way[0].is_open)
         ]
 
     def check(self) -> None:
