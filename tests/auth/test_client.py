@@ -370,6 +370,49 @@ async def test_a_card_does_not_get_the_code_of_another_server(kind):
     assert (opened, agent.forms) == ([], [])
 
 
+class Relaying(Agent):
+    """It asks an honest server for a code, and has it entered there as if it were the caller's."""
+
+    def __init__(self, name):
+        super().__init__(self._device)
+        self.name = name
+
+    @staticmethod
+    def _device(base):
+        flow = {"deviceAuthorizationUrl": f"{base}/device", "tokenUrl": f"{base}/token"}
+        return {"oauth2SecurityScheme": {"flows": {"deviceCode": {**flow, "scopes": {}}}}}
+
+    def __call__(self, request):
+        if request.path != "/device":
+            return super().__call__(request)
+        given = {"device_code": "d", "user_code": "ABCD", "interval": 1}
+        own = f"http://{request.headers['host']}/enter"
+        return answer(given | {"verification_uri": own, self.name: f"{HONEST}/enter"})
+
+
+@pytest.mark.parametrize("name", ["verification_uri", "verification_uri_complete"])
+async def test_a_card_does_not_have_its_own_code_entered_at_another_server(name):
+    """A person would let the agent in at the honest server, in the name of this program."""
+    agent, shown = Relaying(name), []
+    async with scripted(agent) as server:
+        with pytest.raises(Unauthenticated, match=r"several origins .*issuer="):
+            await said(server.url, DeviceCode("me", show=shown.append))
+    assert (shown, agent.forms) == ([], [])
+
+
+@pytest.mark.parametrize("rest", ["@{inside}", "@{inside}/realm"])
+async def test_metadata_at_the_agents_own_address_is_asked_for_there(rest):
+    """What follows the well-known place is a path: it makes no other host of the agent's."""
+    async with scripted(Agent()) as inside, scripted(Agent()) as home:
+        place = AgentPlace(home.url)
+        well_known = f"{home.url}/.well-known/oauth-authorization-server"
+        url = well_known + rest.format(inside=inside.url.removeprefix("http://"))
+        scheme = scheme_of({"oauth2SecurityScheme": {"flows": {}, "oauth2MetadataUrl": url}})
+        with pytest.raises((IssuerUnavailable, Unauthenticated)):
+            await find_server(place, scheme)
+    assert inside.requests == []
+
+
 def test_no_login_by_a_card_with_two_servers(file, serving):
     """`accord auth login` says what to do: name the server."""
     with serving(MixedUp(mixed("code"))) as url:
@@ -413,6 +456,14 @@ def test_who_answers_by_a_browser_says_who_it_is(issuer, names_itself, named, is
         names_itself=names_itself,
     )
     assert server.is_itself(named) is is_itself
+
+
+@pytest.mark.parametrize(
+    "lives", [-(10**400), 10**400, -1, True, "²"], ids=["-huge", "huge", "-1", "true", "letter"]
+)
+async def test_a_token_good_for_an_odd_time_is_a_token(lives):
+    async with scripted(Agent(oauth, lives=lives)) as server:
+        assert await said(server.url, ClientCredentials("me", SECRET))
 
 
 async def test_a_public_agent_does_not_lead_into_our_network(monkeypatch):

@@ -300,6 +300,9 @@ async def test_who_shows_nothing_to_a_function_of_ones_own_is_anonymous(way):
         ({"forwarded": "for=_hidden"}, "10.0.0.1"),
         ({"forwarded": "for=203.0.113.7", "x_forwarded_for": "203.0.113.7"}, "203.0.113.7"),
         ({"forwarded": "for=6.6.6.6", "x_forwarded_for": "203.0.113.7"}, "10.0.0.1"),
+        ({"forwarded": "for=_hidden", "x_forwarded_for": "6.6.6.6"}, "10.0.0.1"),
+        ({"forwarded": "for=6.6.6.6", "x_forwarded_for": "unknown"}, "10.0.0.1"),
+        ({"x_forwarded_for": "2001:db8::1%7"}, "2001:db8::1"),
     ],
 )
 def test_a_trusted_proxy_says_where_a_request_comes_from(headers, source):
@@ -314,6 +317,20 @@ def test_nobody_else_says_where_a_request_comes_from():
     assert TrustedProxies([]).client_of(asked) == "192.0.2.1"
     with pytest.raises(ValueError, match="give its address or network"):
         agent_of(echo).app(trusted_proxies=["proxy.example"])
+
+
+@pytest.mark.parametrize("secret", ["key", "password"])
+async def test_one_network_of_ipv6_has_one_count(secret):
+    """A customer has 2^64 addresses, and must not have a count for each."""
+    auth = ApiKeys(keys={MIA["X-API-Key"]: "mia"}) if secret == "key" else Basic({"mia": "sesame"})
+    authenticator = Authenticator(auth, "HR", Limits(failed_logins=2))
+    wrong = {"x_api_key": "x"} if secret == "key" else {"authorization": basic("mia", "x")}
+
+    near = [f"2001:db8:0:7::{n:x}" for n in range(1, 4)]
+    found = [await outcome_of(authenticator, address=one, **wrong) for one in near]
+    assert found == [Unauthenticated, Unauthenticated, TooManyRequests]
+    elsewhere = {"address": "2001:db8:0:8::1", **wrong}
+    assert await outcome_of(authenticator, **elsewhere) is Unauthenticated
 
 
 async def test_behind_a_trusted_proxy_each_client_fails_for_itself(connect_rpc):

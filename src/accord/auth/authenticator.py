@@ -15,7 +15,7 @@ from ..model import (
 )
 from .anyone import Anyone
 from .caller import Caller
-from .forwarded import TrustedProxies
+from .forwarded import TrustedProxies, counted_as
 from .schemes import Auth, Challenge, Credentials, InvalidCredentials, Resources, Scheme
 
 __all__ = ["Authenticator"]
@@ -169,7 +169,7 @@ class Authenticator:
         if attempt.login:
             self._logins.fail(attempt.login)
         elif attempt.is_guess:
-            wait_s = self._failures.take(source)
+            wait_s = self._failures.take(counted_as(source))
             if wait_s:
                 raise _too_many_failures(self._failed_logins, wait_s)
 
@@ -204,7 +204,7 @@ class Authenticator:
             return await scheme.authenticate(shown, credentials)
         known = hash(shown) if scheme.reads_all else None
         if known not in self._known and not attempt.login:
-            login = f"{self._proxies.client_of(credentials)} {hash(user)}"
+            login = f"{counted_as(self._proxies.client_of(credentials))} {hash(user)}"
             await self._logins.begin(login)
             attempt.login = login
         caller = await scheme.authenticate(shown, credentials)
@@ -242,7 +242,7 @@ class Authenticator:
 
     def _take_call(self, caller: Caller, credentials: Credentials) -> int:
         """Count a call of a caller, or of an address that shows none; return how long it waits."""
-        return self._calls.take(caller.identity or self._proxies.client_of(credentials))
+        return self._calls.take(caller.identity or counted_as(self._proxies.client_of(credentials)))
 
     def _check_calls(self, caller: Caller, credentials: Credentials) -> None:
         wait_s = self._take_call(caller, credentials)

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from .schemes import Credentials
 
-__all__ = ["TrustedProxies"]
+__all__ = ["TrustedProxies", "counted_as"]
 
 _HOPS = 20  # that are read, from the server on; more proxies than that are nobody's
 
@@ -36,11 +36,12 @@ class TrustedProxies:
         peer = credentials.address
         if not self._networks or not self._is_trusted(peer):
             return peer
-        plain = self._nearest(peer, credentials.headers("x-forwarded-for"))
-        standard = self._nearest(peer, [_for(one) for one in credentials.headers("forwarded")])
-        if plain != peer and standard != peer and plain != standard:
+        plain = credentials.headers("x-forwarded-for")
+        standard = [_for(one) for one in credentials.headers("forwarded")]
+        found = self._nearest(peer, plain or standard)
+        if plain and standard and self._nearest(peer, standard) != found:
             return peer  # a proxy writes one of them: the other may be the client's own
-        return plain if plain != peer else standard
+        return found
 
     def _nearest(self, peer: str, hops: list[str]) -> str:
         found = peer
@@ -56,6 +57,16 @@ class TrustedProxies:
     def _is_trusted(self, text: str) -> bool:
         address = _address(text)
         return address is not None and any(address in network for network in self._networks)
+
+
+def counted_as(address: str) -> str:
+    """Return what stands for an address where tries are counted: for IPv6 its network of 64 bits,
+    all of which one customer has.
+    """
+    found = _address(address) if ":" in address else None
+    return (
+        str(IPv6Network((int(found) >> 64 << 64, 64))) if found and found.version == 6 else address
+    )
 
 
 def _for(element: str) -> str:
@@ -75,7 +86,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found = ip_address(text)
+        found = ip_address(text.partition("%")[0])
     except ValueError:
         return None
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None

@@ -325,10 +325,10 @@ def _prompt(given: dict[str, Any], server: AuthorizationServer) -> tuple[DeviceP
     device_code = given.get("device_code")
     if not (isinstance(url, str) and isinstance(code, str) and isinstance(device_code, str)):
         raise OAuthError(server.name, "no_code", "the answer holds no code")
-    check_page(url)
     complete = given.get("verification_uri_complete")
-    if isinstance(complete, str) and complete:
-        check_page(complete)
+    for page in [url, complete] if isinstance(complete, str) and complete else [url]:
+        check_page(page)
+        server.check_origins(page)
     prompt = DevicePrompt(
         safe_url(url),
         said(code),

@@ -4,7 +4,9 @@ Its address is the user's (`issuer=`), or it stands in the agent's card, which i
 then it is called through the guard, and gets no client secret unless it is at the agent's own
 origin. Otherwise any agent could have itself sent the secrets of those who call it. And all its
 endpoints are at one origin: else a card could send a person to an honest server to agree, and have
-the code sent to a server of its own (RFC 9700, section 4.4).
+the code sent to a server of its own (RFC 9700, section 4.4). The page where a code of another
+device is entered is there too: else the code could be one that the agent has asked an honest server
+for.
 """
 
 import time
@@ -163,15 +165,17 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
             scope=_text(given.get("scope")),
         )
 
-    def check_origins(self) -> None:
-        """Check that endpoints at the word of a card are at one origin.
+    def check_origins(self, *pages: str) -> None:
+        """Check that endpoints at the word of a card are at one origin, and pages it sends a person
+        to are there too.
 
         Raises:
             Unauthenticated: They are not.
         """
         if not self.agent:
             return
-        urls = (self.token_url, self.authorization_url, self.device_url, self.revocation_url)
+        endpoints = (self.token_url, self.authorization_url, self.device_url, self.revocation_url)
+        urls = (*endpoints, *pages)
         try:
             origins = dict.fromkeys(origin_of(url) for url in urls if url)
         except ValueError as error:
@@ -234,7 +238,7 @@ def _number(value: Any) -> float:
     """Seconds; some servers write them as a text."""
     if isinstance(value, str):
         value = whole_number(value)
-    return float(min(value, _LONGEST_S)) if isinstance(value, int | float) else 0.0
+    return float(max(0, min(value, _LONGEST_S))) if isinstance(value, int | float) else 0.0
 
 
 def _check_secure(url: str) -> None:
@@ -305,7 +309,8 @@ def _issuer_of(url: str) -> str:
     if url.endswith(_OIDC):
         return url.removesuffix(_OIDC)
     origin, is_rfc8414, path = url.partition(_RFC8414)
-    return origin + path if is_rfc8414 else url
+    is_path = path[:1] in ("", "/")  # else the rest would make another host of the one before
+    return origin + path if is_rfc8414 and is_path else url
 
 
 def _described(metadata: Mapping[str, Any], agent: str) -> AuthorizationServer:
