@@ -9,7 +9,7 @@ each event once and in order, or is told of a gap.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -129,7 +129,7 @@ class Stream:
             False  # went on without knowing for sure: to be compared with the task in the end
         )
         self._echo: Echo | None = None
-        self._reading: asyncio.Timeout | None = None  # for the next frame
+        self._reading: asyncio.Timeout | None = None  # while it waits for the next frame
         self._end_by: float | None = None  # the task has ended: when the stream should have, too
         client.streams.add(self)
 
@@ -250,8 +250,7 @@ class Stream:
         try:
             if self._source is None:
                 self._source = await self._open()
-            async with asyncio.timeout_at(self._end_by) as self._reading:
-                items = await anext(self._source)
+            items = await self._next(self._source)
         except StopAsyncIteration:
             self._source = None
             await self._ended()
@@ -268,12 +267,19 @@ class Stream:
                 self._is_restarting = False
                 await self._drop()
 
+    async def _next(self, source: AsyncIterator[list[Item]]) -> list[Item]:
+        """Return what comes next; raises TimeoutError if the task has ended and nothing comes."""
+        try:
+            async with asyncio.timeout_at(self._end_by) as self._reading:
+                return await anext(source)
+        finally:
+            self._reading = None
+
     def expect_end(self) -> None:
         """Wait for the rest only for a moment: the agent has said elsewhere that the task ended."""
         self._end_by = asyncio.get_running_loop().time() + _LAST_EVENTS_S
         if self._reading is not None and not self._reading.expired():
-            with suppress(RuntimeError):  # it is not being read
-                self._reading.reschedule(self._end_by)
+            self._reading.reschedule(self._end_by)
 
     async def _end_late(self) -> None:
         """The agent forgot to end the stream: ask how the task stands."""
