@@ -153,12 +153,17 @@ async def test_a_search_with_many_accents_is_answered(tmp_path):
         assert found.agents == []
 
 
-async def test_a_card_with_too_many_skills_is_refused(tmp_path):
-    """What is looked at for every call is bounded."""
+async def test_a_card_with_too_much_in_it_is_refused(tmp_path):
+    """What is looked at for every call, and told of every change, is bounded."""
     async with hub_at(tmp_path) as desk, serving_card() as server:
-        server.card = server.base(skills=[_SKILL | {"id": str(n)} for n in range(501)])
-        answer = await desk.call("POST", "/agents", {"url": server.url})
-        assert (answer.status, answer.body["error"]["fix"]) == (422, "serve them as several agents")
+        [interface] = server.base()["supportedInterfaces"]
+        for more, fix in (
+            ({"skills": [_SKILL | {"id": str(n)} for n in range(501)]}, "several agents"),
+            ({"supportedInterfaces": [interface] * 65}, "once"),
+        ):
+            server.card = server.base(**more)
+            answer = await desk.call("POST", "/agents", {"url": server.url})
+            assert (answer.status, fix in answer.body["error"]["fix"]) == (422, True)
 
 
 def test_a_complaint_about_a_field_is_read_in_linear_time():

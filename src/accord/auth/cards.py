@@ -5,6 +5,7 @@ required, or optional and set. Some implementations leave out everything that is
 two differ a card is signed in both forms, and verified in either.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,13 @@ class Trust:
             raise InvalidSignature("the card is not signed")
         if len(card.signatures) > MAX_SIGNATURES:
             raise InvalidSignature(f"the card has more than {MAX_SIGNATURES} signatures")
-        forms = _forms(card, raw)
+        # Beside the loop: a stranger's card may be large, and have several signatures.
+        forms = await asyncio.to_thread(_forms, card, raw)
         why: InvalidSignature | None = None
         for signature in card.signatures:
             try:
                 keys = await self._keys_for(header_of(signature.protected), origin, http)
-                return _verified(signature, forms, keys)
+                return await asyncio.to_thread(_verified, signature, forms, keys)
             except InvalidSignature as error:
                 why = error if why is None or isinstance(why, UnknownKey) else why
         assert why is not None

@@ -20,6 +20,7 @@ from .fence import SKILLS, fence_line, harmless, suspicious
 
 __all__ = ["CardReader", "ReadCard"]
 
+INTERFACES = 64  # of a card: differences between two are told for each pair
 NOTES = 100  # kept of what had to be repaired in a card
 
 
@@ -106,6 +107,12 @@ class CardReader:
             raise CannotAdd(
                 "the card names no interface that can be called",
                 fix="supportedInterfaces needs an entry with url, protocolBinding, protocolVersion",
+            )
+        if len(card.supported_interfaces) > INTERFACES:
+            raise CannotAdd(
+                f"the card has {len(card.supported_interfaces):,} interfaces; the hub takes "
+                f"{INTERFACES} at most",
+                fix="name each binding and version once",
             )
         if len(card.skills) > SKILLS:
             raise CannotAdd(
