@@ -86,28 +86,28 @@ async def test_0_1_sets_gets_and_takes_away():
 
 
 @pytest.mark.parametrize("empty", [{}, {"schemes": []}, {"schemes": [], "credentials": ""}, None])
-async def test_an_empty_authentication_is_none(empty: Json | None):
+async def test_an_empty_authentication_is_none(hook: Webhook, empty: Json | None):
     """The kits of 0.x write an empty object where they mean no authentication: in every version
     and binding that has a push config of 0.x.
     """
-    hook = {"id": "c", "url": URL, "authentication": empty}
-    kept = {"id": "c", "url": URL}
-    async with talking_to(work) as client:
-        inline = say_0_3("ask", configuration={"pushNotificationConfig": hook})
+    given = {"id": "c", "url": hook.url, "authentication": empty}
+    kept = {"id": "c", "url": hook.url}
+    async with talking_to(work, **HERE) as client:
+        inline = say_0_3("ask", configuration={"pushNotificationConfig": given})
         task = await client.result("message/send", inline)
         got = {"id": task["id"], "pushNotificationConfigId": "c"}
         found = await client.result("tasks/pushNotificationConfig/get", got)
         assert found["pushNotificationConfig"] == kept
-        set_ = {"taskId": task["id"], "pushNotificationConfig": hook}
+        set_ = {"taskId": task["id"], "pushNotificationConfig": given}
         made = await client.result("tasks/pushNotificationConfig/set", set_)
         assert made["pushNotificationConfig"] == kept
         path = f"/v1/tasks/{task['id']}/pushNotificationConfigs"
-        made = await client.ok("POST", path, {"config": {"pushNotificationConfig": hook}})
+        made = await client.ok("POST", path, {"config": {"pushNotificationConfig": given}})
         assert made["pushNotificationConfig"] == kept
         await client.result("tasks/send", say_0_1("t", "ask"))
-        old = {"id": "t", "pushNotificationConfig": {"url": URL, "authentication": empty}}
+        old = {"id": "t", "pushNotificationConfig": {"url": hook.url, "authentication": empty}}
         made = await client.result("tasks/pushNotification/set", old)
-        assert made["pushNotificationConfig"] == {"url": URL}
+        assert made["pushNotificationConfig"] == {"url": hook.url}
 
 
 @pytest.mark.parametrize(
