@@ -35,8 +35,15 @@ export default function EntryPage({ name }: { name: string }) {
       .then(() => setTold(said))
       .then(load)
       .catch(setError);
+  // With its approval an agent gets the name it was added under.
+  const decide = (n: number, verb: "approve" | "reject") =>
+    void hub
+      .decide(name, n, verb)
+      .then((made) => (made.name === name ? load() : go(`agents/${encodeURIComponent(made.name)}`)))
+      .then(() => setTold(t("entry.saved")))
+      .catch(setError);
   if (!entry) return error !== null ? <Trouble error={error} onRetry={load} /> : <p>{t("common.loading")}</p>;
-  const address = `${me.value!.base}/agents/${entry.name}`;
+  const address = `${me.value!.base}/agents/${entry.name}/`; // the slash: every client reads it alike
   return (
     <>
       <h1>{entry.name}</h1>
@@ -96,7 +103,7 @@ export default function EntryPage({ name }: { name: string }) {
       <Checks name={name} score={entry.score ?? null} />
       <h2>{t("entry.cards")}</h2>
       {cards.map((version) => (
-        <CardView key={version.n} version={version} onDecide={(verb) => act(hub.decide(name, version.n, verb), t("entry.saved"))} />
+        <CardView key={version.n} version={version} onDecide={(verb) => decide(version.n, verb)} />
       ))}
       <h2>{t("entry.settings")}</h2>
       <label>
