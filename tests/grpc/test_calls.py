@@ -187,6 +187,23 @@ async def test_calls_cancelled_before_they_were_unpacked_leave_nothing_in_memory
             gc.enable()
 
 
+async def test_one_connection_has_few_messages_that_wait_to_be_unpacked(connect_grpc, monkeypatch):
+    """What is beyond is refused at once: it would hold memory for as long as it waits."""
+    monkeypatch.setattr("accord.server.grpc.call.PACKED", 4)
+    text = pb.SendMessageRequest(
+        message=pb.Message(message_id="m", role=pb.ROLE_USER, parts=[pb.Part(text="x" * 300_000)])
+    )
+    packed = message(gzip.compress(text.SerializeToString(), mtime=0), 1)
+    head = request(b"SendMessage", grpc_encoding=b"gzip")
+    async with connect_grpc(echo) as client, connected(client.address) as peer:
+        for id_ in range(1, 21, 2):
+            peer.send(
+                frame(f.HEADERS, f.END_HEADERS, id_, head),
+                frame(f.DATA, f.END_STREAM, id_, packed),
+            )
+        assert (await peer.answer(19)).status == EXHAUSTED
+
+
 async def test_a_message_too_large_says_how_large_it_may_be(connect_grpc):
     """As soon as it says its size, and in words that tell it from an answer too large."""
     async with connect_grpc(echo, limits=Limits(body=10_000)) as client:

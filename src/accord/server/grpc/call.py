@@ -45,6 +45,7 @@ _OK: list[Pair] = [(b"grpc-status", b"0")]
 _ACCEPTED = (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())
 _PLAIN = "".join(chr(n) for n in range(0x20, 0x7F) if chr(n) != "%")
 _prefix = struct.Struct(">BI").pack
+PACKED = 64  # large packed messages of one connection that wait to be unpacked
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
@@ -249,13 +250,27 @@ class GrpcCall(Http2Stream):
             raise A2AError("a message is compressed, and grpc-encoding does not say how")
         message = _unpack(encoding, data, min(LARGE, most + 1))
         if message is None and most > LARGE:
-            # One at a time. Those that wait hold what came, and nothing of what it would become.
-            async with self.connection.listener.unpacking:
-                message = await offload(most, _unpack, encoding, data, most + 1)
+            message = await self._unpack_large(encoding, data, most)
             self.connection.count_unpacked(len(data), most if message is None else len(message))
         if message is None or len(message) > most:
             raise _too_large(most)
         return message
+
+    async def _unpack_large(self, encoding: str, data: bytes, most: int) -> bytes | None:
+        """One at a time. Those that wait hold what came, and nothing of what it would become; those
+        of one connection that wait are not many.
+        """
+        connection = self.connection
+        if connection.packed >= PACKED:
+            raise TooManyRequests(
+                "too many large packed messages of this connection wait", retry_after_s=1
+            )
+        connection.packed += 1
+        try:
+            async with connection.listener.unpacking:
+                return await offload(most, _unpack, encoding, data, most + 1)
+        finally:
+            connection.packed -= 1
 
     def _hold(self, size: int) -> None:
         self._held += size

@@ -227,6 +227,7 @@ class Http2Connection(PausableReader):
         self.is_write_paused = False
         self.is_over = False  # nothing more is sent, and input is dropped
         self.unsent = 0  # bytes that wait in all streams together
+        self.packed = 0  # large messages that wait to be unpacked
         self.taken_at = 0.0  # when the client last read some of them
         self._is_greeted = False
         self._is_leaving = False
@@ -287,6 +288,7 @@ class Http2Connection(PausableReader):
         self.is_over = True
         self.transport = None  # breaks a reference cycle
         self._lose_streams()
+        self.h2.streams.clear()  # h2 is in a reference cycle of its own, and they are most of it
         self.listener.left(self)
         self.listener.unread.discard(self)
 
