@@ -29,6 +29,9 @@ FOUND = {
     52: "the same, and it got the answer to another sender's message as its own",
     185: "a log that was lost while it waited for the writer was written on, empty",
     319: "a watch that was overtaken by the end of the watch before it: its reader saw nothing",
+    3094: "a message was handed to a log that had been given up, and replaced meanwhile",
+    3168: "who sent again waited for a turn that another process had written",
+    5526: "a run that was to be tried again was forgotten when another could not be read",
     647: "a message and the look for orphans failed the same task, one after the other",
 }
 

@@ -139,6 +139,11 @@ class IdempotentSends:
             turn = record.turn or await self._tasks.views.turn_of(found, record.post)
         except TooManyRequests:  # it was not taken then; it may be now
             return None, True
+        if isinstance(found, Log) and found.pos < turn:
+            # What we have of the task is older: another process has taken the message.
+            found = await self._tasks.views.remote.watch(namespace, record.task_id)
+            if found is None:
+                return None, True
         return self._tasks.receipt(Accepted(found, turn)), False
 
 

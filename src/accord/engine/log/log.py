@@ -459,7 +459,7 @@ class Log:
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self._published[0] >= pos:
             waiter.set_result(None)
-        elif self.is_lost:
+        elif self.is_lost or self.pos < pos:  # another process has written that
             waiter.set_exception(Lost())
         elif self._in_flight is not None and self._in_flight.pos >= pos:
             self._in_flight.waiting.append((waiter, None))

@@ -84,6 +84,7 @@ def _is_left(slot: TaskSlot) -> bool:
     return (
         slot.state is SlotState.OWNED
         and log is not None
-        and not slot.is_used
+        and slot.run is None
+        and not slot.pins
         and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
     )

@@ -195,6 +195,9 @@ class Directory:
                 if not log.is_stored:
                     await log.stored()
                     continue  # that commit gave up the task, so claim it again
+            if slot is not None and slot.pins:
+                await asyncio.wait({slot.unpinned()})
+                continue  # whoever uses the log finds that it was given up
             return await self._claim(place, reopen=reopen)
 
     async def _claim(self, place: Place, *, reopen: bool) -> Log | Record | None:
@@ -223,8 +226,8 @@ class Directory:
             ValueError: The stored task is damaged.
         """
         place = (record.namespace, record.id)
-        while (slot := self._slots.get(place)) is not None and slot.settled is not None:
-            await asyncio.wait({slot.settled})
+        while (slot := self._slots.get(place)) is not None and (slot.settled or slot.pins):
+            await asyncio.wait({slot.settled or slot.unpinned()})
         if slot is not None and slot.is_live:
             return None
         slot = slot or self._add(place, record.key)
@@ -366,10 +369,10 @@ class Directory:
 
     def _lost(self, log: Log) -> None:
         slot = log.slot
-        if slot.run is not None:
-            slot.run.lose()
         if slot.log is not log:
             return
+        if slot.run is not None:
+            slot.run.lose()
         self._uncache(slot)
         if slot.state is SlotState.CLAIMING:
             slot.disown()  # what was kept is of no use; the claim goes on

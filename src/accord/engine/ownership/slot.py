@@ -40,6 +40,7 @@ class TaskSlot:
     __slots__ = (
         "_on_move",
         "_on_unowned",
+        "_unpinned",
         "key",
         "log",
         "pins",
@@ -65,6 +66,7 @@ class TaskSlot:
         self.tail: Tail | None = None  # if somebody reads along
         self.pins = 0  # operations under way that need the log to stay
         self.settled: asyncio.Future[None] | None = None  # done when a claim or a release is
+        self._unpinned: asyncio.Future[None] | None = None
         self._on_unowned = on_unowned
         self._on_move = on_move
 
@@ -147,6 +149,18 @@ class TaskSlot:
             yield
         finally:
             self.pins -= 1
+            if not self.pins and self._unpinned is not None:
+                self._unpinned.set_result(None)
+                self._unpinned = None
+
+    def unpinned(self) -> asyncio.Future[None]:
+        """Done when no operation needs the log to stay."""
+        unpinned = self._unpinned or asyncio.get_running_loop().create_future()
+        if self.pins:
+            self._unpinned = unpinned
+        else:
+            unpinned.set_result(None)
+        return unpinned
 
     # Its run and its readers
 

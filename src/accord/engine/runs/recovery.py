@@ -86,10 +86,10 @@ class Recovery:
             await self._take_up_all(await self._orphans(is_clock_sure, room))
             await self._audit.check()
         now = self._tasks.loop.time()
-        due = [log for at, log in self._retries if at <= now]
-        self._retries = [(at, log) for at, log in self._retries if at > now]
-        for log in due:
+        for retry in [retry for retry in self._retries if retry[0] <= now]:
+            log = retry[1]
             found = await self._tasks.own(log.namespace, log.ids.task_id)
+            self._retries.remove(retry)
             if isinstance(found, Log):
                 await self._take_up_unknown(found)
 
