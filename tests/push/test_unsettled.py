@@ -19,7 +19,7 @@ from accord.model import Unavailable, now_ms
 from accord.push import PushSettings
 from accord.push.breaker import FAILURES
 from accord.push.outbox import LEASE_MS
-from accord.store import CommitFailed, DeadLetter, Outcome
+from accord.store import CommitFailed
 from accord.store.memory import MemoryStore
 from accord.store.postgres import PostgresStore
 from accord.store.sqlite.store import SqliteStore
@@ -195,31 +195,6 @@ async def test_an_endpoint_that_is_not_put_off_is_tried_as_often_and_not_oftener
         assert (push.error, push.disabled) == ("", "")
         assert faults.left < times, "the breaker has opened"
     assert "can't be made" not in caplog.text
-
-
-async def test_an_outcome_counts_once_though_its_answer_was_lost(store: Any) -> None:
-    """Given again, it makes no second dead letter."""
-    await store.open(lambda tasks: None)
-    try:
-        await _settled_twice(store)
-    finally:
-        await store.close()
-
-
-async def _settled_twice(store: Any) -> None:
-    from tests.store.test_pushes import LEASE, NOW, Box, push
-
-    box = Box.__new__(Box)
-    box.store, box._numbers = store, iter(range(1, 9))  # type: ignore[assignment]
-    made = box.create("t1", told=1)
-    made.pushes = (push(made.key),)
-    assert await store.commit([made]) == [True]
-    (taken,) = await store.pushes.take(["agent"], 1, now_ms=NOW, lease_ms=LEASE)
-    letter = DeadLetter(taken.task, taken.id, 1, 1, 5, "400")
-    said = Outcome(taken.task, taken.id, taken.claim, 1, letter=letter)
-    for _ in range(2):
-        await store.pushes.settle([said], now_ms=NOW)
-    assert len(await store.pushes.letters(10)) == 1
 
 
 async def test_a_webhook_that_can_not_be_stored_is_refused_for_now(hook: Webhook) -> None:

@@ -1,173 +1,119 @@
 """Every store, opened, and a way to have its process die."""
 
-import itertools
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accord.store.contract import (
-    Append,
-    Create,
-    Idempotency,
-    Leaves,
-    Namespace,
-    Post,
-    PostKind,
-    Query,
-)
 from accord.store.memory import MemoryStore
 from accord.store.postgres.heart import bury
 from accord.store.postgres.store import PostgresStore
 from accord.store.sqlite.store import SqliteStore
+from accord.testing import store_suite
+from accord.testing.store_suite.box import (
+    AUTH_REQUIRED,
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    ME,
+    OTHER,
+    WORKING,
+    key,
+)
 from tests.postgres import schema_url
 
-SUBMITTED, WORKING, COMPLETED, FAILED, CANCELED, INPUT_REQUIRED, REJECTED, AUTH_REQUIRED = range(
-    1, 9
-)
-ME, OTHER = Namespace("agent", "", "me"), Namespace("agent", "", "other")
+__all__ = [
+    "AUTH_REQUIRED",
+    "COMPLETED",
+    "FAILED",
+    "INPUT_REQUIRED",
+    "ME",
+    "OTHER",
+    "WORKING",
+    "Box",
+    "key",
+    "kill",
+    "opened",
+]
 
-AnyStore = MemoryStore | SqliteStore | PostgresStore
+
+class InMemory:
+    """Handles on one state."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        self._first: MemoryStore | None = None
+
+    def make(self) -> MemoryStore:
+        if self._first is not None:
+            return self._first.another()
+        self._first = MemoryStore()
+        return self._first
+
+    async def kill(self, store: Any) -> None:
+        store.kill()
+
+    async def close(self) -> None:
+        pass
 
 
-class Box:
-    """A store; after a crash, the same tasks as the next process finds them."""
+class InFile:
+    """One file. A process that dies lets go of its lock, and says nothing."""
+
+    is_shared = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._dead: list[SqliteStore] = []
+
+    def make(self) -> SqliteStore:
+        return SqliteStore(self.path)
+
+    async def kill(self, store: Any) -> None:
+        store._lock.close()
+        self._dead.append(store)
+
+    async def close(self) -> None:
+        for dead in self._dead:
+            await let_go(dead)
+
+
+class InDatabase:
+    """A schema of its own."""
+
+    is_shared = True
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._dead: list[PostgresStore] = []
+
+    def make(self) -> PostgresStore:
+        return PostgresStore(self.url)
+
+    async def kill(self, store: Any) -> None:
+        await kill(store)
+        self._dead.append(store)
+
+    async def close(self) -> None:
+        for dead in self._dead:
+            await dead.close()
+
+
+class Box(store_suite.Box):
+    """A store of ours."""
 
     def __init__(self, place: Path | str | None) -> None:
         self.path = place if isinstance(place, Path) else None
         self.url = place if isinstance(place, str) else ""
-        self.store: AnyStore = MemoryStore()
+        processes: Any = InMemory()
         if self.path is not None:
-            self.store = SqliteStore(self.path)
+            processes = InFile(self.path)
         elif self.url:
-            self.store = PostgresStore(self.url)
-        self.woken: list[Collection[int] | None] = []
-        self._dead: list[SqliteStore] = []
-        self._others: list[AnyStore] = []
-        self._numbers = itertools.count(1)
-
-    async def open(self) -> None:
-        await self.store.open(self._wake)
-
-    def _wake(self, tasks: Collection[int] | None) -> None:
-        if tasks is not None:  # for all: any time, for any reason
-            self.woken.append(tasks)
-
-    @property
-    def is_shared(self) -> bool:
-        """Several processes may use it, so that a test can have a second."""
-        return self.path is None
-
-    async def another(self, wake: Any = lambda tasks: None) -> AnyStore:
-        """Another process on the same tasks."""
-        other = self._next()
-        await other.open(wake)
-        self._others.append(other)
-        return other
-
-    def _next(self) -> AnyStore:
-        if isinstance(self.store, MemoryStore):
-            return self.store.another()
-        return PostgresStore(self.url) if self.url else SqliteStore(self.store.path)
-
-    def key(self) -> int:
-        """A new key, made as the engine makes them."""
-        return self.store.replica << 32 | next(self._numbers)
-
-    async def crash(self) -> AnyStore:
-        """Have the process die where it stands, and the next one start. Returns the dead one's
-        store.
-        """
-        dead, self.store = self.store, self._next()
-        if isinstance(dead, MemoryStore):
-            dead.kill()
-        elif isinstance(dead, PostgresStore):
-            await kill(dead)
-            self._others.append(dead)
-        else:
-            dead._lock.close()  # as the system does when a process is killed
-            self._dead.append(dead)
-        await self.open()
-        return dead
-
-    async def restart(self) -> None:
-        """Stop in good order, and start again."""
-        await self.store.close()
-        self.store = self._next()
-        await self.open()
-
-    async def close(self) -> None:
-        await self.store.close()
-        for other in self._others:
-            await other.close()
-        for dead in self._dead:
-            await let_go(dead)
-
-    # Items, with what a test does not care about filled in
-
-    def create(self, id: str = "t1", **more: Any) -> Create:
-        state = more.pop("state", WORKING)
-        is_ended = state in (COMPLETED, FAILED, CANCELED, REJECTED)
-        usual = {
-            "key": self.key(),
-            "namespace": ME,
-            "id": id,
-            "context_id": more.pop("context", "c1"),
-            "skill": "echo",
-            "about": b"{}",
-            "state": state,
-            "at_ms": more.pop("at", 1_000),
-            "pos": 1,
-            "seq": 1,
-            "format": 1,
-            "data": b"c{}",
-            "leaves": Leaves.END if is_ended else Leaves.STAY,
-            "head": b"{}" if is_ended else None,
-            "artifacts": b"[]" if is_ended else b"",
-        }
-        return Create(**(usual | more))
-
-    def append(self, after: Create | Append, **more: Any) -> Append:
-        state = more.pop("state", after.state)
-        usual = {
-            "key": after.key,
-            "namespace": after.namespace,
-            "before": after.pos,
-            "pos": after.pos + 1,
-            "seq": after.seq + 1,
-            "was": after.state,
-            "state": state,
-            "at_ms": more.pop("at", after.at_ms),
-            "format": 1,
-            "data": b"w%d" % (after.pos + 1),
-        }
-        return Append(**(usual | more))
-
-    def post(self, task: int, **more: Any) -> Post:
-        usual: dict[str, Any] = {"task": task, "id": self.key(), "kind": PostKind.MESSAGE}
-        usual["body"] = b"hello"
-        return Post(**(usual | more))
-
-    async def commit(self, *items: Any) -> list[bool]:
-        return await self.store.commit(items)
-
-    async def ids(self, **more: Any) -> list[str]:
-        """The ids of a whole list, page by page."""
-        found, before = list[str](), None
-        while True:
-            usual: dict[str, Any] = {"namespace": ME, "limit": 50, "before": before}
-            page = await self.store.page(Query(**(usual | more)))
-            found += [record.id for record in page.tasks]
-            before = page.next
-            if before is None:
-                return found
-
-
-def key(name: str, **more: Any) -> Idempotency:
-    usual: dict[str, Any] = {"namespace": ME, "key": name, "digest": b"d", "at_ms": 5_000}
-    return Idempotency(**(usual | more))
+            processes = InDatabase(self.url)
+        super().__init__(processes)
 
 
 async def kill(store: PostgresStore) -> None:

@@ -1,48 +1,12 @@
 """API keys, in every store."""
 
-import msgspec
 import pytest
 
-from accord.store import StoredApiKey
 from accord.store.postgres.store import PostgresStore
 from accord.store.sqlite.keys import SqliteKeys
 from accord.store.sqlite.store import SqliteStore
+from accord.testing.store_suite.api_keys import MIA
 from tests.store.conftest import Box
-
-MIA = StoredApiKey("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000)
-
-
-async def test_a_key_is_found_by_its_id(box: Box) -> None:
-    keys = box.store.keys
-    assert await keys.find("k1") is None
-    await keys.add(MIA)
-    assert await keys.find("k1") == MIA
-    bob = StoredApiKey("k0", "bob", b"e" * 32, 2_000)
-    await keys.add(bob)
-    assert await keys.list() == [MIA, bob]
-
-
-async def test_a_key_is_revoked_once(box: Box) -> None:
-    keys = box.store.keys
-    await keys.add(MIA)
-    assert await keys.revoke("k1", 5_000)
-    assert not await keys.revoke("k1", 6_000)
-    assert not await keys.revoke("other", 6_000)
-    assert await keys.find("k1") == msgspec.structs.replace(MIA, revoked_ms=5_000)
-
-
-async def test_the_last_use_is_kept(box: Box) -> None:
-    keys = box.store.keys
-    await keys.add(MIA)
-    await keys.use("k1", 7_000)
-    await keys.use("other", 7_000)
-    assert await keys.find("k1") == msgspec.structs.replace(MIA, used_ms=7_000)
-
-
-async def test_keys_are_there_for_the_next_process(box: Box) -> None:
-    await box.store.keys.add(MIA)
-    await box.restart()
-    assert await box.store.keys.find("k1") == MIA
 
 
 async def test_a_key_is_made_while_a_server_uses_the_file(file_box: Box) -> None:

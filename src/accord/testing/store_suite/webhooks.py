@@ -1,16 +1,14 @@
-"""What every store promises of webhooks, asked of each of them."""
+"""What every store promises of webhooks."""
 
 import time
 from typing import Any
 
-import pytest
-
-from accord.store.contract import Ages, Append, Create, Leaves
-from accord.store.push import DeadLetter, Outcome, Push
-
-from .conftest import COMPLETED, ME, OTHER, WORKING, Box
+from ...store import Ages, Append, Create, DeadLetter, Leaves, Outcome, Push
+from .box import COMPLETED, ME, OTHER, WORKING, Box, check, checks_with
 
 NOW = 10_000_000_000_000  # later than any clock here
+
+
 LEASE = 30_000
 
 
@@ -44,7 +42,10 @@ def letter(of: Push, first: int, last: int, **more: Any) -> DeadLetter:
 
 
 async def take(box: Box, limit: int = 10, now: int = NOW, **more: Any) -> list[Push]:
-    return await box.store.pushes.take(["agent"], limit, now_ms=now, lease_ms=LEASE, **more)
+    found: list[Push] = await box.store.pushes.take(
+        ["agent"], limit, now_ms=now, lease_ms=LEASE, **more
+    )
+    return found
 
 
 async def settle(box: Box, *outcomes: Outcome) -> None:
@@ -63,10 +64,8 @@ def grown(box: Box, after: Create | Append, **more: Any) -> Append:
     return box.append(after, **({"told": after.seq + 1} | more))
 
 
-# Registering
-
-
-async def test_a_webhook_is_stored_with_its_task_or_not_at_all(box: Box) -> None:
+@check
+async def a_webhook_is_stored_with_its_task_or_not_at_all(box: Box) -> None:
     """What a send registers is there when its task is, and is refused with it."""
     first = await made(box)
     twice = box.create()
@@ -78,11 +77,13 @@ async def test_a_webhook_is_stored_with_its_task_or_not_at_all(box: Box) -> None
     assert await box.store.pushes.of(twice.key) == []
 
 
-async def test_a_webhook_of_no_task_is_refused(box: Box) -> None:
+@check
+async def a_webhook_of_no_task_is_refused(box: Box) -> None:
     assert await box.store.pushes.put(push(12345)) is False
 
 
-async def test_webhooks_are_listed_in_the_order_they_were_registered(box: Box) -> None:
+@check
+async def webhooks_are_listed_in_the_order_they_were_registered(box: Box) -> None:
     first = box.create()
     await box.commit(first)
     for name in ("b", "a", "c"):
@@ -99,14 +100,16 @@ async def test_webhooks_are_listed_in_the_order_they_were_registered(box: Box) -
     assert [one.id for one in await box.store.pushes.of(first.key)] == ["b", "c"]
 
 
-async def test_a_webhook_survives_a_crash(box: Box) -> None:
+@check
+async def a_webhook_survives_a_crash(box: Box) -> None:
     first = await made(box)
     await box.crash()
     assert [one.id for one in await box.store.pushes.of(first.key)] == ["p1"]
     assert [one.id for one in await take(box)] == ["p1"]
 
 
-async def test_webhooks_on_open_tasks_are_counted_by_caller(box: Box) -> None:
+@check
+async def webhooks_on_open_tasks_are_counted_by_caller(box: Box) -> None:
     """A limit counts what can still be sent, not what has ended."""
     first, second = await made(box), await made(box, "t2")
     assert await box.store.pushes.count(ME) == 2
@@ -117,10 +120,8 @@ async def test_webhooks_on_open_tasks_are_counted_by_caller(box: Box) -> None:
     assert await box.store.pushes.count(ME) == 0
 
 
-# What is due
-
-
-async def test_a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
+@check
+async def a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
     """In the event's own commit: an event that is stored is to be delivered."""
     told: list[None] = []
     box.store.pushes.on_due = lambda: told.append(None)
@@ -135,7 +136,8 @@ async def test_a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
     assert (due.task, due.sent, due.upto) == (first.key, 1, 2)
 
 
-async def test_artifact_events_are_due_only_where_they_are_wanted(box: Box) -> None:
+@check
+async def artifact_events_are_due_only_where_they_are_wanted(box: Box) -> None:
     first = box.create(told=1)
     first.pushes = (push(first.key, "all", has_artifacts=True), push(first.key, "some"))
     await box.commit(first)
@@ -150,7 +152,8 @@ async def test_artifact_events_are_due_only_where_they_are_wanted(box: Box) -> N
     assert [(one.id, one.upto) for one in await take(box)] == [("all", 7), ("some", 6)]
 
 
-async def test_what_is_taken_is_nobody_elses_until_its_lease_ends(box: Box) -> None:
+@check
+async def what_is_taken_is_nobody_elses_until_its_lease_ends(box: Box) -> None:
     await made(box)
     [due] = await take(box)
     assert await take(box, now=NOW + LEASE - 1) == []
@@ -158,14 +161,16 @@ async def test_what_is_taken_is_nobody_elses_until_its_lease_ends(box: Box) -> N
     assert again.sent == due.sent
 
 
-async def test_after_a_crash_what_was_taken_is_due(box: Box) -> None:
+@check
+async def after_a_crash_what_was_taken_is_due(box: Box) -> None:
     await made(box)
     await take(box)
     await box.crash()
     assert len(await take(box, now=NOW + LEASE)) == 1
 
 
-async def test_events_that_come_during_a_delivery_are_due_after_it(box: Box) -> None:
+@check
+async def events_that_come_during_a_delivery_are_due_after_it(box: Box) -> None:
     """The deliverer says how far it came; both cursors stand in one row, so nothing is missed."""
     first = await made(box)
     [due] = await take(box)
@@ -179,7 +184,8 @@ async def test_events_that_come_during_a_delivery_are_due_after_it(box: Box) -> 
     assert await box.store.pushes.next_ms(["agent"]) is None
 
 
-async def test_a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_that(
+@check
+async def a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_that(
     box: Box,
 ) -> None:
     first = await made(box)
@@ -193,7 +199,8 @@ async def test_a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_
     assert (due.tries, due.failing_ms, due.error, due.upto) == (1, 7, "500", 2)
 
 
-async def test_only_who_took_it_last_says_how_it_went(box: Box) -> None:
+@check
+async def only_who_took_it_last_says_how_it_went(box: Box) -> None:
     """A webhook that was replaced is not moved by a delivery to its old address."""
     first = await made(box)
     [due] = await take(box)
@@ -203,7 +210,8 @@ async def test_only_who_took_it_last_says_how_it_went(box: Box) -> None:
     assert (due.data, due.sent, due.upto) == (b"new", 0, 1)
 
 
-async def test_the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Box) -> None:
+@check
+async def the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Box) -> None:
     for i, endpoint in enumerate(("https://a", "https://b", "https://a")):
         first = box.create(f"t{i}", told=1)
         first.pushes = (push(first.key, endpoint=endpoint),)
@@ -215,7 +223,8 @@ async def test_the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Bo
     assert [one.task_id for one in await take(box, now=NOW + 100, skip=["https://a"])] == ["t1"]
 
 
-async def test_an_endpoint_can_be_postponed(box: Box) -> None:
+@check
+async def an_endpoint_can_be_postponed(box: Box) -> None:
     """While its circuit breaker is open, what is due there stands in nobody's way."""
     await made(box)
     await box.store.pushes.postpone(["agent"], "https://other", NOW + 50)
@@ -226,17 +235,16 @@ async def test_an_endpoint_can_be_postponed(box: Box) -> None:
     assert len(await take(box, now=NOW + LEASE + 50)) == 1
 
 
-async def test_an_agent_takes_its_own_only(box: Box) -> None:
+@check
+async def an_agent_takes_its_own_only(box: Box) -> None:
     await made(box)
     taken = await box.store.pushes.take(["another"], 10, now_ms=NOW, lease_ms=LEASE)
     assert taken == []
     assert await box.store.pushes.next_ms(["another"]) is None
 
 
-# Giving up
-
-
-async def test_a_disabled_webhook_is_not_due_and_says_why(box: Box) -> None:
+@check
+async def a_disabled_webhook_is_not_due_and_says_why(box: Box) -> None:
     first = await made(box)
     [due] = await take(box)
     await settle(box, outcome(due, 0, disabled="410 Gone", error="410 Gone", failing_ms=3))
@@ -251,7 +259,8 @@ async def test_a_disabled_webhook_is_not_due_and_says_why(box: Box) -> None:
     assert (due.sent, due.upto, due.disabled) == (0, 2, "")
 
 
-async def test_dead_letters_are_kept_and_replayed(box: Box) -> None:
+@check
+async def dead_letters_are_kept_and_replayed(box: Box) -> None:
     first = await made(box)
     second = grown(box, first)
     await box.commit(second)
@@ -269,15 +278,13 @@ async def test_dead_letters_are_kept_and_replayed(box: Box) -> None:
     assert await box.store.pushes.letters(10) == []
 
 
-async def test_a_letter_of_a_delivery_that_does_not_count_is_not_kept(box: Box) -> None:
+@check
+async def a_letter_of_a_delivery_that_does_not_count_is_not_kept(box: Box) -> None:
     first = await made(box)
     [due] = await take(box)
     await box.store.pushes.put(push(first.key))
     await settle(box, outcome(due, 1, letter=letter(due, 1, 1)))
     assert await box.store.pushes.letters(10) == []
-
-
-# Retention
 
 
 async def _ended(box: Box) -> Append:
@@ -292,8 +299,8 @@ async def _purge(box: Box, letters_ms: int = 0) -> None:
     await box.store.purge(Ages(later, later, later, letters_ms), 100)
 
 
-@pytest.mark.parametrize("how", ["due", "failing", "dead"])
-async def test_what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -> None:
+@checks_with("how", ["due", "failing", "dead"])
+async def what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -> None:
     last = await _ended(box)
     if how != "due":
         [due] = await take(box)
@@ -311,7 +318,8 @@ async def test_what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -
     assert await box.store.load(ME, "t1") is not None
 
 
-async def test_what_was_delivered_is_purged_with_its_task(box: Box) -> None:
+@check
+async def what_was_delivered_is_purged_with_its_task(box: Box) -> None:
     last = await _ended(box)
     [due] = await take(box)
     await settle(box, outcome(due, 1, letter=letter(due, 2, 2)))
@@ -327,7 +335,8 @@ async def test_what_was_delivered_is_purged_with_its_task(box: Box) -> None:
     assert await box.store.pushes.of(last.key) == []
 
 
-async def test_a_disabled_webhook_holds_no_log(box: Box) -> None:
+@check
+async def a_disabled_webhook_holds_no_log(box: Box) -> None:
     last = await _ended(box)
     [due] = await take(box)
     await settle(box, outcome(due, 0, disabled="gone"))
@@ -335,7 +344,8 @@ async def test_a_disabled_webhook_holds_no_log(box: Box) -> None:
     assert await box.store.read({last.key: 0}) == []
 
 
-async def test_a_task_without_webhooks_is_as_it_was(box: Box) -> None:
+@check
+async def a_task_without_webhooks_is_as_it_was(box: Box) -> None:
     """Nothing is due, and nothing is called."""
     told: list[None] = []
     box.store.pushes.on_due = lambda: told.append(None)
@@ -343,3 +353,14 @@ async def test_a_task_without_webhooks_is_as_it_was(box: Box) -> None:
     await box.commit(first)
     await box.commit(grown(box, first))
     assert (told, await take(box)) == ([], [])
+
+
+@check
+async def an_outcome_counts_once_though_its_answer_was_lost(box: Box) -> None:
+    """Given again, it makes no second dead letter."""
+    await made(box)
+    (taken,) = await take(box)
+    said = outcome(taken, 1, letter=letter(taken, 1, 1))
+    await settle(box, said)
+    await settle(box, said)
+    assert len(await box.store.pushes.letters(10)) == 1

@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .agent import Agent
-from .app import App
-from .client import Client, connect
-from .engine.skills import Ask, Context
-from .model import Message
-from .server import request as wire
-from .server.http import Receive, Scope, Send, converse
-from .server.http1 import HttpServer
+from ..agent import Agent
+from ..app import App
+from ..client import Client, connect
+from ..engine.skills import Ask, Context
+from ..model import Message
+from ..server import request as wire
+from ..server.http import Receive, Scope, Send, converse
+from ..server.http1 import HttpServer
 
 __all__ = [
     "Ask",
