@@ -220,7 +220,21 @@ async def test_a_function_that_fails_gets_it_again():
     assert len(told) == 2
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"task":5}', b'{"kind":"what"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"task":5}',
+        b'{"kind":"what"}',
+        b'{"kind":[]}',
+        b'{"kind":"task","id":"1","status":{"state":"working","timestamp":[1]}}',
+        b'{"kind":"task","id":"1","status":{"state":"working"},"history":7}',
+        b'{"id":"1","status":{"state":"working"},"artifacts":true}',
+    ],
+)
 async def test_what_is_no_event_is_refused(body: bytes):
     receiver = Receiver(is_unverified=True)
     assert (await receiver.answer("POST", "", {}, body))[0] == 400
@@ -338,6 +352,21 @@ async def test_artifacts_are_folded():
         await receiver.receive(*sender.call(body=body, number=number))
     assert told[-1].state is TaskState.COMPLETED
     assert "".join(str(part.text) for part in told[-1].task.artifacts[0].parts) == "one two"
+
+
+async def test_a_receiver_that_begins_in_the_middle_takes_what_goes_on():
+    """It was started again, or registered late: an error would have it sent again for ever."""
+    told: list[Notified] = []
+    receiver = Receiver(told.append, is_unverified=True)
+    ids = {"taskId": "t-1", "contextId": "c"}
+    more = {"artifactId": "a", "parts": [{"text": "two"}]}
+    for update in (
+        {"artifactUpdate": ids | {"artifact": more, "append": True}},
+        {"statusUpdate": ids | {"status": {"state": "TASK_STATE_COMPLETED"}}},
+    ):
+        assert (await receiver.answer("POST", "", {}, json.dumps(update).encode()))[0] == 200
+    assert [one.task_id for one in told] == ["t-1", "t-1"]
+    assert told[-1].state is TaskState.COMPLETED
 
 
 async def test_a_challenge_at_registration():

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ..model import (
     A2AError,
+    ArtifactUpdate,
     Event,
     Fold,
     Limits,
@@ -46,6 +47,11 @@ _LAST_S = 253_402_300_800  # the end of the year 9999
 MAX_BODY = 64 << 20
 TASKS = 1_000  # how many are remembered
 SEEN = 100_000  # deliveries that are remembered
+# What readers raise for a body that is no event: members of other kinds than expected.
+_NO_EVENT = (
+    *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
+    msgspec.MsgspecError,
+)
 CHALLENGE = "validationToken"
 
 _decode_json = msgspec.json.Decoder().decode
@@ -274,7 +280,7 @@ class Receiver:
         """The event in a body, whatever version wrote it, and the id of its task."""
         try:
             event = _event_of(body, sent_as)
-        except (ValueError, msgspec.MsgspecError, A2AError, RecursionError):
+        except (*_NO_EVENT, A2AError):
             raise Refusal(400, "the body is no event of A2A") from None
         task_id = event.id if isinstance(event, Task) else event.task_id
         if not task_id:
@@ -292,14 +298,10 @@ class Receiver:
                 else TaskStatus(state=TaskState.UNSPECIFIED)
             )
             fold = Fold(Task(id=task_id, context_id=event.context_id, status=status))
-            if not isinstance(event, StatusUpdate | Message):
-                fold.apply(event, Limits())
+            if isinstance(event, ArtifactUpdate):
+                _apply(fold, event)
         elif not isinstance(event, Message):
-            try:
-                fold.apply(event, Limits())
-            except A2AError:  # it contradicts what came before: the newest counts
-                if isinstance(event, StatusUpdate):
-                    fold.draft.status = event.status
+            _apply(fold, event)
         _remember(self._folds, task_id, fold, TASKS)
         task = fold.joined()
         # A copy: the next event changes the original.
@@ -343,6 +345,14 @@ class Receiver:
                 log_.warning("a notification was refused: %s", refusal)
             return refusal.status, str(refusal).encode()
         return 200, b""
+
+
+def _apply(fold: Fold, event: StatusUpdate | ArtifactUpdate) -> None:
+    try:
+        fold.apply(event, Limits())
+    except A2AError:  # it contradicts what came before, or goes on with what was never heard of
+        if isinstance(event, StatusUpdate):
+            fold.draft.status = event.status  # the newest counts
 
 
 def _keys(jwks: "str | Mapping[str, Any] | None") -> "KeySource | None":
