@@ -372,7 +372,7 @@ class Agent(AgentBase):
                 "agent.run() starts an event loop of its own, and one is running here; write "
                 "await agent.serve(...), with the same keywords"
             )
-        self._check_reach(host, url, beside, grace_s=grace_s, no_auth=no_auth)
+        self._check_reach(host, url, trusted_proxies, beside, grace_s=grace_s, no_auth=no_auth)
         if not 1 <= workers <= MAX_WORKERS:
             raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
         set_up_log(log_level, log_format)
@@ -485,7 +485,8 @@ class Agent(AgentBase):
         from .server.process import serve_here
 
         beside = options.get("beside", ())
-        self._check_reach(host, url, beside, grace_s=grace_s, no_auth=no_auth)
+        proxies = options.get("trusted_proxies", ())
+        self._check_reach(host, url, proxies, beside, grace_s=grace_s, no_auth=no_auth)
         options.setdefault("grpc_host", host)
         if store is None:
             store = SHARED_STORE if options.get("beside") else self.default_store
@@ -504,6 +505,7 @@ class Agent(AgentBase):
         self,
         host: str,
         url: str | None,
+        proxies: Sequence[str],
         beside: "Sequence[Agent]",
         *,
         grace_s: float,
@@ -516,9 +518,9 @@ class Agent(AgentBase):
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
         agents = (self, *beside)
         is_open = [agent for agent in agents if agent.auth is None]
-        if is_open and not no_auth and not is_local(host, url):
+        if is_open and not no_auth and not is_local(host, url, proxies):
             of_whom = f" for agent {is_open[0].name!r}" if beside else ""
-            where = url if url and is_local(host, None) else host
+            where = host if not is_local(host, None, ()) else url or f"{host} by a trusted proxy"
             raise ValueError(
                 f"no authentication is configured{of_whom}, and {where} can be reached from other "
                 "machines; give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 "
@@ -566,7 +568,9 @@ class Agent(AgentBase):
         if not tells and not callable(console):
             return False
         served = [one.agent for one in app.agents.values()] or [self]
-        if not is_local(host, url) and any(agent.auth is None for agent in served):
+        if not is_local(host, url, app.trusted_proxies) and any(
+            agent.auth is None for agent in served
+        ):
             return False
         from .console import is_built  # the page, which most apps have no need of
 

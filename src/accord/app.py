@@ -139,7 +139,7 @@ class App(Router):
         self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
         self._authenticators: list[tuple[Authenticator, AgentBase]] = []
-        self._trusted_proxies = trusted_proxies
+        self.trusted_proxies = trusted_proxies
         self._key_file = key_file
         self._signs_card = sign_card
         self._keyring: Keyring | None = None
@@ -324,7 +324,7 @@ class App(Router):
     def _new_authenticator(self, agent: AgentBase, limits: Limits) -> Authenticator | None:
         if agent.auth is None:
             return None
-        authenticator = Authenticator(agent.auth, agent.name, limits, self._trusted_proxies)
+        authenticator = Authenticator(agent.auth, agent.name, limits, self.trusted_proxies)
         self._authenticators.append((authenticator, agent))
         return authenticator
 

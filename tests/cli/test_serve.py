@@ -64,6 +64,7 @@ def test_a_second_server_on_the_same_database_is_told_so(tmp_path):
     (["bad.py"], "say what 'text' is"),
     (["echo.py", "--host", "0.0.0.0"], "--no-auth"),
     (["echo.py", "--url", "https://echo.example"], "https://echo.example can be reached from"),
+    (["echo.py", "--trusted-proxy", "127.0.0.1"], "127.0.0.1 by a trusted proxy can be reached"),
     (["echo.py", "--store", "redis://x"], "use memory:// or sqlite:///"),
     (["echo.py", "--versions", "7.0"], "7.0"),
     (["echo.py", "--tls-cert", "echo.py"], "--tls-key"),

@@ -162,6 +162,13 @@ async def test_a_hub_behind_a_proxy_of_its_own_machine_is_public(tmp_path, url, 
         assert (await desk.call("GET", "/agents", by="guest")).status == 200  # by a setting
 
 
+async def test_a_hub_with_a_proxy_in_front_is_public(tmp_path):
+    """Also without a `url`: who names a proxy says that others come by it."""
+    async with hub_at(tmp_path, trusted_proxy=("127.0.0.1",)) as desk, serving_card() as server:
+        assert (await desk.call("GET", "/agents", by="guest")).status == 401
+        assert (await desk.call("POST", "/agents", {"url": server.url})).status == 422
+
+
 async def test_openapi_describes_every_route(tmp_path):
     async with hub_at(tmp_path) as desk:
         document = (await desk.call("GET", "/openapi.json", by="guest")).body

@@ -50,7 +50,7 @@ class Hub:
     ) -> None:
         # Behind a proxy on this machine everybody comes over loopback: what counts is the address
         # that people use.
-        self.is_local = is_local(settings.host, settings.url)
+        self.is_local = is_local(settings.host, settings.url, settings.trusted_proxy)
         self.settings = settings
         self.admin_key = ""  # of whoever may read the hub's folder
         self._vectors_http: Http | None = None

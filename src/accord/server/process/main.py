@@ -7,7 +7,7 @@ import gc
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -68,11 +68,12 @@ def is_in_loop() -> bool:
     return True
 
 
-def is_local(host: str, url: str | None) -> bool:
+def is_local(host: str, url: str | None, proxies: Collection[str]) -> bool:
     """Whether only this machine can reach a server: where it listens, and at the address that
     people use. A proxy on this machine brings others to a loopback address.
     """
-    return _is_loopback(host) and (not url or _is_loopback(urlsplit(url).hostname or ""))
+    is_here = not url or _is_loopback(urlsplit(url).hostname or "")
+    return _is_loopback(host) and is_here and not proxies
 
 
 def _is_loopback(host: str) -> bool:
