@@ -63,7 +63,7 @@ PAGES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         [
             (
                 "accord.auth",
-                "ApiKeys Basic Bearer OAuth2 OIDC MutualTLS Introspection scheme Scheme "
+                "ApiKeys Basic Bearer OAuth2 OIDC MutualTLS Introspection Anyone scheme Scheme "
                 "Credentials InvalidCredentials hash_password Trust sign_card",
             )
         ],
