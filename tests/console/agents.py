@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from accord import Agent, Artifact, Context, File, Message, Part
+from accord import Agent, Artifact, Context, File, Message, Part, Reply
 
 
 @dataclass
@@ -37,6 +37,12 @@ async def plan(text: str, ctx: Context):
 async def approve(text: str, ctx: Context) -> str:
     """Ask for a yes or a no."""
     return "paid" if await ctx.ask(f"Pay {text}?", bool) else "not paid"
+
+
+@agent.skill
+async def greet(text: str) -> Reply:
+    """Answer without a task."""
+    return Reply(f"hello {text}")
 
 
 @agent.skill

@@ -122,8 +122,10 @@ async def page_of(
     context = await browser.new_context(viewport={"width": width, "height": 800})
     context.set_default_timeout(PATIENCE_MS)
     await context.add_init_script(
+        "if (self === top) {"  # a frame of a preview has no storage
         f"localStorage.setItem('accord.language', '{language}');"
         f"localStorage.setItem('accord.theme', '{theme}');"
+        "}"
         "addEventListener('securitypolicyviolation', (e) => console.error('CSP ' + e.blockedURI));"
     )
     wrong: list[str] = []

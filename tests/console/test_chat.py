@@ -32,6 +32,19 @@ async def test_one_of_two_tasks_is_stopped_and_the_other_goes_on():
         await page.locator("article >> nth=1").locator("[data-state=completed]").wait_for()
 
 
+async def test_many_tasks_at_once_leave_the_page_usable():
+    """A browser has six connections to a server, and each open stream took one."""
+    async with opened() as (page, _, _):
+        for n in range(7):
+            await say(page, "9000", "slow")
+            await expect(page.locator("[data-stops]")).to_have_count(n + 1, timeout=PATIENCE_MS)
+        for n in range(7):
+            turn = page.locator(f"article >> nth={n}")
+            await turn.locator("text=w2").first.wait_for()
+            await turn.locator("[data-stops]").click()
+            await turn.locator("[data-state=canceled]").wait_for()
+
+
 async def test_what_a_person_types_is_shown_as_typed():
     async with opened() as (page, _, _):
         await say(page, "a*b*c and **d** # e", "show")
@@ -79,8 +92,12 @@ async def test_no_text_of_an_agent_freezes_the_page():
 
 
 async def test_a_conversation_is_whole_after_a_reload():
-    """Also its questions and what was answered; and a task that was answered elsewhere."""
+    """With replies without a task, with questions and what was answered; and a task that was
+    answered elsewhere.
+    """
     async with opened() as (page, _, server):
+        await say(page, "Ada", "greet")
+        await page.wait_for_selector("text=hello Ada")
         await say(page, "A weekend in Rome", "plan")
         await page.fill(".question input", "2")
         await page.click(".question button[type=submit]")
@@ -90,12 +107,19 @@ async def test_a_conversation_is_whole_after_a_reload():
         await page.reload()
         await page.wait_for_selector("article:last-of-type .question")
         said = await page.inner_text(".chat")
-        order = ["A weekend in Rome", "How many days?", "2", "Day 1: walk", "completed"]
+        order = [
+            "hello Ada",
+            "A weekend in Rome",
+            "How many days?",
+            "2",
+            "Day 1: walk",
+            "completed",
+        ]
         order += ["9 euros", "Pay 9 euros?"]
         places = []
         for words in order:
             places.append(said.index(words, places[-1] + 1 if places else 0))
-        assert await page.locator("article").count() == 2
+        assert await page.locator("article").count() == 3
 
         task = page.url.rpartition("task=")[2]
         async with connect(server.url) as other:
@@ -167,7 +191,7 @@ async def test_a_draft_is_kept_with_its_skill_and_files(tmp_path):
         await page.set_input_files("input[type=file]", tmp_path / "list.txt")
         await page.wait_for_selector("[data-attached]")
         await page.click("nav a[href='/console/live']")
-        await page.wait_for_selector("text=Nothing has been called yet")
+        await page.wait_for_selector("h1:text-is('Live')")
         await page.click("nav a[href='/console/']")
         for _ in range(2):
             await page.wait_for_selector("[data-attached] >> text=list.txt")

@@ -144,3 +144,21 @@ async def test_a_long_name_without_a_blank_wraps():
             await page.wait_for_selector(f"text={LONG[:40]}")
             assert await page.locator(name).evaluate_all(fits), place
             assert await page.locator("html").evaluate_all(fits), place
+
+
+async def test_html_of_an_agent_is_previewed_in_a_frame_without_rights():
+    """The frame can't send what the page sends: its address has a ticket in it."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, may_say="Blocked script execution") as page,
+        connect(server.url) as client,
+    ):
+        html = "<b id=bold>bold</b><script>document.body.textContent = 'ran'</script>"
+        reply = await client.send(html, skill="show", metadata={"as": "text/html"})
+        await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+        await page.click("section.card >> text=Preview")
+        frame = page.frame_locator("iframe.preview")
+        assert await frame.locator("#bold").inner_text() == "bold"
+        await page.click("section.card >> text=Source")
+        await page.wait_for_selector("pre >> text=<b id=bold>")

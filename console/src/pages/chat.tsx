@@ -176,9 +176,10 @@ function useFollow(list: RefObject<HTMLElement | null>): { isNear: boolean; star
   useEffect(() => {
     let top = scrollY;
     const onScroll = () => {
-      const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
-      if (isEnd) set(true);
-      else if (scrollY < top) set(false); // it was scrolled, it has not grown
+      const below = document.documentElement.scrollHeight - innerHeight - scrollY;
+      // Growing moves nothing: who goes up has scrolled, be it a little, and is not to be pulled back.
+      if (scrollY < top && below > 2) set(false);
+      else if (below < NEAR) set(true);
       top = scrollY;
     };
     const grown = new ResizeObserver(() => near.current && end());

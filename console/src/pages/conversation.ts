@@ -27,7 +27,15 @@ interface Sending {
   json?: string;
 }
 
+/** A stream that is open. */
+interface Open {
+  stop: AbortController;
+  isAnswered: boolean; // something has come: the message was taken
+}
+
 const PAUSE_MS = 700;
+// A browser has six connections to a server: some have to be left for everything else.
+const STREAMS = 3;
 const REPLIES = 50; // that are kept over a reload: no task has them
 
 export const isWaiting = (turn: Turn | undefined): boolean =>
@@ -38,7 +46,7 @@ export const isRunning = (turn: Turn | undefined): boolean =>
 export class Conversation {
   readonly turns = signal<Turn[]>([]);
   contextId = "";
-  private streams = new Map<string, AbortController>(); // by turn
+  private streams = new Map<string, Open>(); // by turn
   private failing = new Map<string, Sending>(); // what was last sent, by turn
 
   constructor(readonly rpc: string) {}
@@ -55,7 +63,8 @@ export class Conversation {
     const tasks = [...others.filter((one) => one.id !== id), ...(named ? [named] : [])];
     const turns = [...tasks.map(turnOf), ...this.keptReplies()].sort((a, b) => a.at - b.at);
     this.turns.value = turns;
-    for (const turn of turns) if (isRunning(turn)) void this.follow(turn);
+    // The newest; the others are read when they change.
+    for (const turn of turns.filter(isRunning).slice(-STREAMS)) void this.follow(turn);
   }
 
   /** Send a message: the answer of the turn that waits, or the beginning of a new one. */
@@ -92,7 +101,7 @@ export class Conversation {
     if (this.streams.has(turn.key)) return; // a stream that was begun meanwhile knows more
     this.take(turn.key, { task });
     const now = this.turn(turn.key);
-    if (now && isRunning(now)) await this.follow(now);
+    if (now && isRunning(now) && this.streams.size < STREAMS) await this.follow(now);
   }
 
   async cancel(turn: Turn): Promise<void> {
@@ -103,7 +112,7 @@ export class Conversation {
 
   /** Stop listening; tasks go on. */
   leave(): void {
-    for (const stream of this.streams.values()) stream.abort();
+    for (const stream of this.streams.values()) stream.stop.abort();
   }
 
   private follow(turn: Turn): Promise<void> {
@@ -112,29 +121,32 @@ export class Conversation {
 
   private async run(key: string, first: Sending): Promise<void> {
     const stop = new AbortController();
-    this.streams.get(key)?.abort();
-    this.streams.set(key, stop);
+    const own: Open = { stop, isAnswered: false };
+    this.streams.get(key)?.stop.abort();
+    this.streams.set(key, own);
+    this.makeRoom();
     this.change(key, (turn) => ({ ...turn, isSending: true }));
     let cursor = "";
     let asked = first;
     try {
       for (;;) {
-        let isAnswered = false;
+        own.isAnswered = false;
         try {
           const take = (event: StreamEvent, id: string) => {
             if (id) cursor = id;
-            isAnswered = true;
+            own.isAnswered = true;
             this.take(key, event);
+            this.makeRoom();
           };
           await http.openStream(this.rpc, asked.method, asked.params, cursor, stop.signal, take, asked.json);
-          if (isAnswered && !isRunning(this.turn(key))) return;
+          if (own.isAnswered && !isRunning(this.turn(key))) return;
         } catch (error) {
           if (stop.signal.aborted) return;
           if (error instanceof http.Failure) return await this.failed(key, asked, error);
         }
         const task = this.turn(key)?.task;
         // A stream that brought something goes on after it; else the same message is sent again.
-        if (task && (isAnswered || asked.method === "SubscribeToTask")) {
+        if (task && (own.isAnswered || asked.method === "SubscribeToTask")) {
           asked = { method: "SubscribeToTask", params: { id: task.id } };
         }
         this.change(key, (turn) => ({ ...turn, lostAt: cursor || "0" }));
@@ -142,9 +154,20 @@ export class Conversation {
         if (stop.signal.aborted) return;
       }
     } finally {
-      if (this.streams.get(key) === stop) {
+      if (this.streams.get(key) === own) {
         this.streams.delete(key);
         this.change(key, (turn) => ({ ...turn, isSending: false }));
+      }
+    }
+  }
+
+  /** Stop listening to the oldest, if there are too many: their tasks are read when they change. */
+  private makeRoom(): void {
+    let spare = this.streams.size - STREAMS;
+    for (const stream of this.streams.values()) {
+      if (spare > 0 && stream.isAnswered) {
+        spare--;
+        stream.stop.abort();
       }
     }
   }

@@ -234,6 +234,10 @@ export function workedAndWaited(entries: Entry[]): { worked: number; waited: num
 }
 
 function what(entry: Entry): string {
+  return visible(whatOf(entry));
+}
+
+function whatOf(entry: Entry): string {
   const status = entry.event?.statusUpdate?.status ?? entry.event?.task?.status;
   if (status) {
     const text = status.message?.parts.map((part) => part.text ?? "").join(" ") ?? "";
