@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.pooler import needs_pgbouncer, pooled
 from tests.postgres import OwnServer, add, execute, schema_url
 from tests.proxy import proxied
 from tests.reliability.harness import report, seed, size
@@ -119,6 +120,24 @@ async def test_one_of_three_is_killed_again_and_again(tmp_path: Path) -> None:
     with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
         figures = await run("one of three killed", [url] * 3, tmp_path, kill)
         assert figures["kills"]
+
+
+@needs_pgbouncer
+async def test_one_of_three_behind_a_pooler_is_killed(tmp_path: Path) -> None:
+    """PgBouncer in transaction mode, with five sessions for all: no setting of a session, no
+    prepared statement, no wake-up; the same promises.
+    """
+
+    async def kill(replicas: Fleet) -> dict[str, object]:
+        await asyncio.sleep(LOAD_S / 2)
+        replica = replicas.random.choice(replicas.replicas)
+        await replica.kill()
+        await replica.start(replicas.session)
+        return {"kills": 1}
+
+    with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as direct:
+        async with pooled(direct) as url:
+            await run("behind a pooler", [url] * 3, tmp_path, kill)
 
 
 async def test_a_replica_that_was_paused_past_its_lease_is_fenced(tmp_path: Path) -> None:
