@@ -27,7 +27,7 @@ place:
             await check.run(box)
 """
 
-from . import api_keys, commits, conversations, lists, tasks, webhooks
+from . import api_keys, browser_logins, commits, conversations, lists, tasks, webhooks
 from .box import CHECKS, Box, Processes, StoreCheck, opened
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Processes",
     "StoreCheck",
     "api_keys",
+    "browser_logins",
     "commits",
     "conversations",
     "lists",
