@@ -2,7 +2,12 @@
 
 import time
 
+import pytest
+
 from accord.auth import Caller
+from accord.hub.storage import open_database
+from accord.model import Unavailable
+from accord.store.postgres import ROLE_SETTINGS
 from tests import postgres
 from tests.hub.hubs import hub_at, serving_card
 from tests.processes import until
@@ -55,3 +60,27 @@ async def test_what_one_hub_changes_the_other_knows(tmp_path):
                 print(f"\n{len(waits)} changes seen after at most {max(waits):.2f} s")
         finally:
             postgres.execute(f"DROP SCHEMA IF EXISTS {schema}_hub CASCADE")
+
+
+async def test_a_hub_that_stands_still_in_a_transaction_keeps_no_lock(monkeypatch):
+    """It may be frozen, or cut off: the database ends the transaction, and others go on."""
+    monkeypatch.setitem(ROLE_SETTINGS, "idle_in_transaction_session_timeout", "200ms")
+    with postgres.schema_url() as url:
+        schema = url.partition("schema=")[2].partition("&")[0] + "_hub"
+        database = open_database(url)
+        await database.open()
+
+        async def stand_still() -> None:
+            async with database.transaction() as db:
+                await db.execute("UPDATE changes SET n = n")
+                # waits for the end of that transaction, and gives up after a while
+                postgres.execute(f"UPDATE {schema}.changes SET n = n RETURNING 1")
+
+        try:
+            with pytest.raises(Unavailable):
+                await stand_still()
+            async with database.transaction() as db:
+                assert await db.fetch("SELECT n FROM changes")
+        finally:
+            await database.close()
+            postgres.execute(f"DROP SCHEMA {schema} CASCADE")

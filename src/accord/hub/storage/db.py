@@ -231,8 +231,11 @@ class _Postgres(Database):
     async def open(self) -> None:
         import asyncpg
 
-        pooled = self._options.is_pooled is True
+        from ...store.postgres import ROLE_SETTINGS, is_pooled, transaction
+
+        self._begin = transaction
         try:
+            pooled = await is_pooled(self._options)
             self._pool = await asyncpg.create_pool(
                 self._options.dsn,
                 min_size=1,
@@ -240,12 +243,14 @@ class _Postgres(Database):
                 timeout=5,
                 command_timeout=10,
                 statement_cache_size=0 if pooled else 100,
+                server_settings=None if pooled else ROLE_SETTINGS,
+                reset=_keep,
             )
         except (OSError, asyncpg.PostgresError, TimeoutError) as error:
             raise RuntimeError(f"{self.place} can't be used: {error}") from error
         try:
-            async with self._session() as raw, raw.transaction():
-                # One hub at a time makes the tables.
+            # One hub at a time makes the tables: others wait as long as it takes.
+            async with self._session() as raw, self._begin(raw, lock_timeout="0"):
                 await raw.execute("SELECT pg_advisory_xact_lock(hashtext($1))", self._schema)
                 await raw.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
                 await raw.execute(f"SET LOCAL search_path TO {self._schema}")
@@ -276,9 +281,12 @@ class _Postgres(Database):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._session() as raw, raw.transaction():
-            await raw.execute(f"SET LOCAL search_path TO {self._schema}")
+        async with self._session() as raw, self._begin(raw, search_path=self._schema):
             yield _PostgresTransaction(raw)
+
+
+async def _keep(db: Any) -> None:
+    """Between two uses nothing is reset: nothing was set but for one transaction."""
 
 
 class _PostgresTransaction(Transaction):

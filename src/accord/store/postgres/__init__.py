@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .admin import migrate_all as migrate_all
     from .admin import replicas as replicas
     from .admin import vacuum as vacuum
+    from .connect import ROLE_SETTINGS as ROLE_SETTINGS
+    from .connect import is_pooled as is_pooled
+    from .connect import transaction as transaction
     from .migrations import newest as newest
     from .options import Lease as Lease
     from .options import PostgresOptions as PostgresOptions
@@ -28,13 +31,16 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "PostgresOptions": "options",
             "PostgresStore": "store",
             "Replica": "admin",
+            "ROLE_SETTINGS": "connect",
             "backup": "admin",
             "health": "admin",
             "inspect": "admin",
+            "is_pooled": "connect",
             "migrate_all": "admin",
             "newest": "migrations",
             "parse": "options",
             "replicas": "admin",
+            "transaction": "connect",
             "vacuum": "admin",
         },
     )
