@@ -48,6 +48,7 @@ def with_skill(i: int, **more: Any) -> Card:
 
 EXTENSION = {"uri": "urn:example:pay", "required": True}
 SCHEMAS = {"uri": "urn:example:schemas", "params": {"a": 1}}
+NEW_SCHEMAS = {"uri": "urn:example:more", "params": {"description": "Pays."}}
 NEW_SKILL = {"id": "cut", "name": "Cut", "description": "Cuts bread.", "tags": []}
 SIGNED = SignatureReport(status="trusted", key_id="k", thumbprint="1", key_from="a file")
 OTHER_KEY = SignatureReport(status="trusted", key_id="k", thumbprint="2", key_from="a file")
@@ -68,6 +69,11 @@ KINDS = [
      "output modes removed", "material", "waits passes waits"),
     (changed(skills=[*base()["skills"], NEW_SKILL]),
      "skill added", "material", "waits passes waits"),
+    # A second one of the same id, before or behind it.
+    (changed(skills=[base()["skills"][0] | {"description": "Pays."}, *base()["skills"]]),
+     "skill added", "material", "waits passes waits"),
+    (changed(skills=[*base()["skills"], base()["skills"][0] | {"description": "Pays."}]),
+     "skill added", "material", "waits passes waits"),
     (with_skill(0, description="Bakes cakes."),
      "text of a skill changed", "material", "waits passes waits"),
     (with_skill(0, name="Pay"), "text of a skill changed", "material", "waits passes waits"),
@@ -77,6 +83,10 @@ KINDS = [
     (changed(description="Pays."), "name or description changed", "material", "waits passes waits"),
     (changed(capabilities={"streaming": True, "extensions": [SCHEMAS | {"params": {"b": 1}}]}),
      "extension changed", "material", "waits passes waits"),
+    (changed(capabilities={"streaming": True, "extensions": [SCHEMAS, NEW_SCHEMAS]}),
+     "extension changed", "material", "waits passes waits"),
+    (changed(supportedInterfaces=[interface("https://baker.example") | {"tenant": "other"}]),
+     "interface moved or removed", "notable", "passes passes waits"),
     (changed(supportedInterfaces=[interface("https://baker.example/rpc")]),
      "interface moved or removed", "notable", "passes passes waits"),
     (changed(capabilities={"streaming": False, "extensions": [SCHEMAS]}),

@@ -5,12 +5,13 @@ its name and description, and by the texts of its skills, people, search and mod
 Notable: it can do more. Cosmetic: the rest.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from ...model import AgentCard, AgentSkill
+from ...model import AgentCard, AgentExtension, AgentSkill
 from .entries import Difference, EntrySettings, SignatureReport, origins_of
 
 __all__ = ["RULES", "ChangeRule", "Side", "differences", "passes", "worst"]
@@ -68,10 +69,11 @@ def passes(found: Sequence[Difference], settings: EntrySettings) -> bool:
 
 
 def _interfaces(side: Side) -> dict[tuple[str, str], set[str]]:
-    """The addresses of each binding and version."""
+    """The addresses of each binding and version, with their tenants: another is another agent."""
     found: dict[tuple[str, str], set[str]] = {}
     for one in side.card.supported_interfaces:
-        found.setdefault((one.protocol_binding, one.protocol_version), set()).add(one.url)
+        place = f"{one.url} (tenant {one.tenant})" if one.tenant else one.url
+        found.setdefault((one.protocol_binding, one.protocol_version), set()).add(place)
     return found
 
 
@@ -100,9 +102,9 @@ def _security(old: Side, new: Side) -> Iterator[Found]:
     for name in ("security_requirements", "security_schemes"):
         yield from _field(name, old.card, new.card)
     kept = _skills(new)
-    for id_, skill in _skills(old).items():
-        if id_ in kept:
-            yield from _field("security_requirements", skill, kept[id_], f"skill {id_}: ")
+    for key, skill in _skills(old).items():
+        if key in kept:
+            yield from _field("security_requirements", skill, kept[key], f"skill {skill.id}: ")
 
 
 def _signature_lost(old: Side, new: Side) -> Iterator[Found]:
@@ -122,30 +124,36 @@ def _provider(old: Side, new: Side) -> Iterator[Found]:
     yield from _field("provider", old.card, new.card)
 
 
-def _skills(side: Side) -> dict[str, AgentSkill]:
-    return {skill.id: skill for skill in side.card.skills}
+def _skills(side: Side) -> dict[tuple[str, int], AgentSkill]:
+    """The skills by their ids. A card may have an id twice, and each of them is shown."""
+    found: dict[tuple[str, int], AgentSkill] = {}
+    times: Counter[str] = Counter()
+    for skill in side.card.skills:
+        times[skill.id] += 1
+        found[skill.id, times[skill.id]] = skill
+    return found
 
 
 def _skill_removed(old: Side, new: Side) -> Iterator[Found]:
     after = _skills(new)
-    for id_, skill in _skills(old).items():
-        if id_ not in after:
-            yield id_, skill.name, None
+    for key, skill in _skills(old).items():
+        if key not in after:
+            yield skill.id, skill.name, None
 
 
 def _skill_added(old: Side, new: Side) -> Iterator[Found]:
     before = _skills(old)
-    for id_, skill in _skills(new).items():
-        if id_ not in before:
-            yield id_, None, skill.name
+    for key, skill in _skills(new).items():
+        if key not in before:
+            yield skill.id, None, skill.name
 
 
 def _skill_text(old: Side, new: Side) -> Iterator[Found]:
     after = _skills(new)
-    for id_, skill in _skills(old).items():
-        if id_ in after:
+    for key, skill in _skills(old).items():
+        if key in after:
             for name in _TEXTS:
-                yield from _field(name, skill, after[id_], f"skill {id_}: ")
+                yield from _field(name, skill, after[key], f"skill {skill.id}: ")
 
 
 def _own_text(old: Side, new: Side) -> Iterator[Found]:
@@ -156,8 +164,8 @@ def _own_text(old: Side, new: Side) -> Iterator[Found]:
 def _extension_changed(old: Side, new: Side) -> Iterator[Found]:
     before = {one.uri: one for one in old.card.capabilities.extensions}
     for one in new.card.capabilities.extensions:
-        if one.uri in before:
-            yield from _field("params", before[one.uri], one, f"extension {one.uri}: ")
+        known = before.get(one.uri) or AgentExtension(one.uri)  # a new one says something if it can
+        yield from _field("params", known, one, f"extension {one.uri}: ")
 
 
 def _required(side: Side) -> set[str]:
@@ -175,12 +183,12 @@ def _modes_removed(kind: str) -> Callable[[Side, Side], Iterator[Found]]:
         if gone:
             yield ", ".join(gone), gone, None
         after = _skills(new)
-        for id_, skill in _skills(old).items():
+        for key, skill in _skills(old).items():
             # A skill that names none has those of the card.
-            if id_ in after and getattr(skill, kind) and getattr(after[id_], kind):
-                gone = _gone(getattr(skill, kind), getattr(after[id_], kind))
+            if key in after and getattr(skill, kind) and getattr(after[key], kind):
+                gone = _gone(getattr(skill, kind), getattr(after[key], kind))
                 if gone:
-                    yield f"skill {id_}: {', '.join(gone)}", gone, None
+                    yield f"skill {skill.id}: {', '.join(gone)}", gone, None
 
     return find
 

@@ -25,6 +25,7 @@ __all__ = [
     "fence_card",
     "fence_id",
     "fence_line",
+    "fence_modes",
     "fence_skill",
     "fence_text",
     "harmless",
@@ -42,6 +43,7 @@ NAME, SKILL, DESCRIPTION, EXAMPLE, TAG = 120, 80, 1_000, 300, 60  # characters
 EXAMPLES, TAGS, SKILLS = 20, 30, 500
 
 _ID = re.compile(r"[\w.:/-]{1,128}")
+_MODE = re.compile(r"[\w.+*-]{1,40}(?:/[\w.+*-]{1,80})?(?:; ?[\w.+=-]{1,40}){0,2}", re.ASCII)
 _LINES = ("description", "examples", "params")  # members of a card that may have several
 # Controls, surrogates, private use, format characters (zero width, bidi, tags), and separators of
 # lines that JSON readers do not expect.
@@ -103,6 +105,13 @@ def skill_id(card: AgentCard, named: str) -> str:
     return named if named in ids else next((id_ for id_ in ids if fence_id(id_) == named), named)
 
 
+def fence_modes(modes: list[str]) -> list[str]:
+    """Return those that can be media types, or words of old cards for them (`text`). They change
+    without anybody's approval: no sentence gets by.
+    """
+    return [mode for mode in modes[:TAGS] if _MODE.fullmatch(mode)]
+
+
 def fence_skill(skill: AgentSkill) -> dict[str, Any]:
     """Return what a skill says of itself, harmless."""
     return {
@@ -111,8 +120,8 @@ def fence_skill(skill: AgentSkill) -> dict[str, Any]:
         "description": fence_text(skill.description),
         "tags": [fence_line(tag, TAG) for tag in skill.tags[:TAGS]],
         "examples": [fence_text(example, EXAMPLE) for example in skill.examples[:EXAMPLES]],
-        "inputModes": [fence_line(mode, TAG) for mode in skill.input_modes[:TAGS]],
-        "outputModes": [fence_line(mode, TAG) for mode in skill.output_modes[:TAGS]],
+        "inputModes": fence_modes(skill.input_modes),
+        "outputModes": fence_modes(skill.output_modes),
     }
 
 
