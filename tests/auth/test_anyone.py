@@ -187,7 +187,7 @@ async def test_the_card_says_that_scopes_are_not_for_those_who_show_nothing(conn
 
 
 def test_what_makes_no_sense_is_refused():
-    """An agent whose auth asks nobody would look protected."""
+    """An agent whose auth authenticates nobody would look protected."""
     with pytest.raises(ValueError, match="Anyone"):
         ApiKeys() & Anyone()
     agent = Agent("Open", auth=Anyone())
@@ -196,5 +196,5 @@ def test_what_makes_no_sense_is_refused():
     async def say(text: str) -> str:
         return text
 
-    with pytest.raises(ValueError, match="asks nobody"):
+    with pytest.raises(ValueError, match="authenticates nobody"):
         agent.app()

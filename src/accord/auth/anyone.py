@@ -1,4 +1,4 @@
-"""Callers who show nothing, where they may call too."""
+"""The scheme of callers without credentials, where they may call too."""
 
 from msgspec.structs import replace
 
@@ -14,30 +14,30 @@ class Anyone(Scheme):
 
     Agent("Shop", auth=ApiKeys() | Anyone())
 
-    Who shows nothing is the anonymous caller, who has no scopes and gets no extended card. All of
-    them are one: they see each other's tasks. Who shows credentials that are not valid is refused.
-    The card's `securityRequirements` have an empty entry for it.
+    A caller without credentials is the anonymous caller: it has no scopes and gets no extended
+    card. All of them are one caller, so they see each other's tasks. A caller with credentials that
+    are not valid is refused. The card's `securityRequirements` have an empty entry for this scheme.
 
     Args:
-        name: Of the scheme.
-        caller: Who they are, instead of the anonymous caller.
+        name: The name of the scheme.
+        caller: Who callers without credentials are, instead of the anonymous caller.
     """
 
     is_guessable = False
     is_open = True
-    is_ambient = True  # there is nothing that only the caller's own page could show
+    is_ambient = True  # any web page can send requests without credentials
     secret_headers = frozenset()
 
     def __init__(self, *, name: str = "anyone", caller: Caller = ANONYMOUS) -> None:
         super().__init__(name)
-        # By the scheme it is known that they have shown nothing.
+        # `Authenticator.is_authenticated` knows them by the name of this scheme.
         self.caller = caller if caller.is_anonymous else replace(caller, scheme=name)
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="None"))
 
     def read(self, credentials: Credentials) -> str:
-        return ""  # that nothing else is shown either, the authenticator finds out
+        return ""  # the authenticator checks that there are no other credentials either
 
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
         return self.caller

@@ -23,15 +23,15 @@ __all__ = ["Authenticator"]
 log_ = logging.getLogger("accord")
 
 SOURCES = 10_000  # addresses and callers that are counted; the oldest are forgotten
-LOGGED_S = 60.0  # for which the same refusal of the same address is not logged again
+LOGGED_S = 60.0  # how long the same refusal of the same address is not logged again
 
 
 class Authenticator:
     """Authenticates the callers of one agent, and counts what they ask for.
 
     A right key or token is let in, whatever others at the same address do: only failures are
-    limited. Passwords can be found by trying. So tries for one user from one address are limited
-    before they are looked at.
+    limited. Passwords can be guessed, so attempts for one user from one address are limited before
+    they are checked.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Authenticator:
         ]
         if not self._ways:
             raise ValueError(
-                "auth= that anyone passes asks nobody; leave it out, or name a scheme beside it: "
+                "auth=Anyone() alone authenticates nobody: leave auth= out, or add a scheme: "
                 "ApiKeys() | Anyone()"
             )
         self._anyone = next((one for one in self.schemes if isinstance(one, Anyone)), None)
-        # Where credentials may be, also those that no scheme can read. Other cookies are harmless.
+        # Where credentials may be, also of schemes we do not have. Other cookies are harmless.
         self._secret_headers = {"authorization"}.union(
             *(scheme.secret_headers for scheme in self.schemes)
         ) - {"cookie"}
@@ -137,29 +137,29 @@ class Authenticator:
             raise self.denied(attempt.missing, metadata())
         if attempt.failed:
             self._count_failure(self._proxies.client_of(credentials), attempt)
-            raise self._unauthenticated(metadata(), "invalid_token", attempt.told)
+            raise self._unauthenticated(metadata(), "invalid_token", attempt.descriptions)
         if self._anyone is not None and not self._shows_any(credentials):
             self._check_calls(self._anyone.caller, credentials)
             return self._anyone.caller
         raise self._unauthenticated(metadata(), "", {})
 
     def _shows_any(self, credentials: Credentials) -> bool:
-        """Whether a request shows credentials, be it such that no scheme here reads."""
+        """Return whether a request has credentials, also of schemes we do not have."""
         try:
             return any(credentials.header(name) for name in self._secret_headers) or any(
                 scheme.read(credentials) for scheme in self.schemes
             )
-        except InvalidCredentials:  # there twice: it is there
+        except InvalidCredentials:  # sent more than once
             return True
 
-    def has_shown(self, caller: Caller) -> bool:
-        """Whether a caller has shown credentials, and did not come in without."""
+    def is_authenticated(self, caller: Caller) -> bool:
+        """Return whether a caller has shown credentials."""
         scheme = self.auth.schemes.get(caller.scheme)
         return not caller.is_anonymous and (scheme is None or not scheme.is_open)
 
-    def needed(self) -> Unauthenticated:
-        """The error for a caller who has shown none, where some are needed."""
-        return self._unauthenticated("", "", {})
+    def challenges(self) -> tuple[str, ...]:
+        """Return what `WWW-Authenticate` says to a caller without credentials."""
+        return self._challenges("", "", frozenset(), {})
 
     def _count_failure(self, source: str, attempt: "_Attempt") -> None:
         reasons = "; ".join(attempt.failed)
@@ -185,7 +185,7 @@ class Authenticator:
                 except InvalidCredentials as reason:
                     attempt.found[scheme] = None
                     attempt.failed.append(f"{scheme.name}: {reason}")
-                    attempt.told[scheme.name] = reason.told
+                    attempt.descriptions[scheme.name] = reason.description
                     attempt.is_guess = attempt.is_guess or scheme.is_guessable
             found = attempt.found[scheme]
             if found is None:
@@ -221,27 +221,31 @@ class Authenticator:
         error.challenges = self._challenges(metadata, "insufficient_scope", missing, {})
         return error
 
-    def _unauthenticated(self, metadata: str, why: str, told: Mapping[str, str]) -> Unauthenticated:
-        told_all = "; ".join(word for word in told.values() if word)
+    def _unauthenticated(
+        self, metadata: str, why: str, descriptions: Mapping[str, str]
+    ) -> Unauthenticated:
+        described = "; ".join(text for text in descriptions.values() if text)
         error = Unauthenticated(
-            f"the credentials are not valid{f': {told_all}' if told_all else ''}"
+            f"the credentials are not valid{f': {described}' if described else ''}"
             if why
             else "this agent needs credentials; its card says which"
         )
-        error.challenges = self._challenges(metadata, why, frozenset(), told)
+        error.challenges = self._challenges(metadata, why, frozenset(), descriptions)
         return error
 
     def _challenges(
-        self, metadata: str, error: str, scopes: frozenset[str], told: Mapping[str, str]
+        self, metadata: str, error: str, scopes: frozenset[str], descriptions: Mapping[str, str]
     ) -> tuple[str, ...]:
         found = (
-            s.challenge(Challenge(self._realm, metadata, error, told.get(s.name, ""), scopes))
+            s.challenge(
+                Challenge(self._realm, metadata, error, descriptions.get(s.name, ""), scopes)
+            )
             for s in self.schemes
         )
         return tuple(dict.fromkeys(text for text in found if text))
 
     def _take_call(self, caller: Caller, credentials: Credentials) -> int:
-        """Count a call of a caller, or of an address that shows none; return how long it waits."""
+        """Count a call of a caller, or of an address if it is anonymous; return the wait in s."""
         return self._calls.take(caller.identity or counted_as(self._proxies.client_of(credentials)))
 
     def _check_calls(self, caller: Caller, credentials: Credentials) -> None:
@@ -257,14 +261,14 @@ class Authenticator:
 class _Attempt:
     """What came of the schemes that were asked about one request."""
 
-    __slots__ = ("failed", "found", "is_guess", "login", "missing", "told")
+    __slots__ = ("descriptions", "failed", "found", "is_guess", "login", "missing")
 
     def __init__(self) -> None:
         self.found: dict[Scheme, Caller | None] = {}
         self.failed: list[str] = []
-        self.told: dict[str, str] = {}  # by scheme: the reason, where the client may know it
+        self.descriptions: dict[str, str] = {}  # by scheme: what the client may know of the reason
         self.is_guess = False
-        self.login = ""  # the try for a password that is counted as under way
+        self.login = ""  # the key under which this attempt is counted as under way
         self.missing: frozenset[str] = frozenset()
 
 
@@ -392,7 +396,7 @@ class _Logged:
         self._until: dict[int, float] = {}
 
     def is_new(self, source: str, reasons: str) -> bool:
-        """Whether this was not logged within the last minute; it counts as logged from now on."""
+        """Return whether this was not logged within the last minute, and remember it as logged."""
         key, now = hash((source, reasons)), time.monotonic()
         if self._until.get(key, 0.0) > now:
             return False

@@ -25,7 +25,7 @@ __all__ = ["Basic", "hash_password"]
 _COST = 1 << 14  # of scrypt: about 50 ms and 16 MiB
 KNOWN_S = 300.0  # for which a password that was right is not hashed again
 KNOWN = 1_000
-_AT_ONCE = 4  # passwords that are hashed: no flood of logins takes all memory and threads
+_AT_ONCE = 4  # passwords hashed at once: a flood of logins must not take all memory and threads
 _HASHED = "scrypt$"
 
 

@@ -146,8 +146,8 @@ class Trust:
 
         Args:
             card: The card as it was written: read as 1.0, and not repaired.
-            raw: The card as it was received, as JSON. Of one of before 1.0 this is what was
-              signed; of one of 1.0 it may be.
+            raw: The card as it was received, as JSON. Before 1.0 this is what was signed; in 1.0
+              it may be.
             origin: Where the agent was asked for; empty if its card was handed over.
             http: Connects to `origin` as the user wants it.
 
@@ -229,8 +229,9 @@ def _is_secure(url: Url) -> bool:
 
 
 def _forms(card: AgentCard, raw: Mapping[str, Any] | None) -> list[bytes]:
-    """What may have been signed. A card of before 1.0 was signed as it stands; one of 1.0 as its
-    model, or as it stands by who canonicalizes JSON.
+    """Return the forms of a card that a signature may be for. Before 1.0 that is the JSON as it was
+    served. In 1.0 it is the card that was read from it, or the JSON, by implementations that
+    canonicalize what they received.
     """
     values = [_unsigned(raw)] if raw is not None else []
     if raw is None or card.supported_interfaces:

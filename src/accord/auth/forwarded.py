@@ -1,4 +1,4 @@
-"""The address of a client behind proxies that are trusted to tell it."""
+"""The address of a client behind trusted proxies."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -7,17 +7,17 @@ from .schemes import Credentials
 
 __all__ = ["TrustedProxies", "counted_as"]
 
-_HOPS = 20  # that are read, from the server on; more proxies than that are nobody's
+_HOPS = 20  # how many are read, the nearest first; nobody has more proxies
 
 
 class TrustedProxies:
     """Networks whose proxies say for whom a request is, in X-Forwarded-For or Forwarded (RFC 7239).
 
-    The address nearest to us that is no trusted proxy counts: what stands before it, anybody can
-    have written.
+    The client is the nearest address that is no trusted proxy. Anybody can have written what stands
+    before it.
 
     Raises:
-        ValueError: One of them is no address and no network.
+        ValueError: One of them is neither an address nor a network.
     """
 
     def __init__(self, networks: Iterable[str]) -> None:
@@ -40,7 +40,7 @@ class TrustedProxies:
         standard = [_for(one) for one in credentials.headers("forwarded")]
         found = self._nearest(peer, plain or standard)
         if plain and standard and self._nearest(peer, standard) != found:
-            return peer  # a proxy writes one of them: the other may be the client's own
+            return peer  # a proxy writes only one of them, so the other may be the client's own
         return found
 
     def _nearest(self, peer: str, hops: list[str]) -> str:
@@ -60,8 +60,8 @@ class TrustedProxies:
 
 
 def counted_as(address: str) -> str:
-    """Return what stands for an address where tries are counted: for IPv6 its network of 64 bits,
-    all of which one customer has.
+    """Return what failures of an address are counted under: for IPv6 its network of 64 bits, since
+    one customer has all of it.
     """
     found = _address(address) if ":" in address else None
     return (
@@ -70,7 +70,7 @@ def counted_as(address: str) -> str:
 
 
 def _for(element: str) -> str:
-    """The client of one element of Forwarded: `for="[2001:db8::1]:4711";proto=https`."""
+    """Return the client in one element of Forwarded: `for="[2001:db8::1]:4711";proto=https`."""
     for pair in element.split(";"):
         name, _, value = pair.strip().partition("=")
         if name.lower() == "for":
@@ -79,7 +79,7 @@ def _for(element: str) -> str:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address, with a port or without; None if it is hidden or not one."""
+    """Read an address, with a port or without; None if it is hidden or not an address."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

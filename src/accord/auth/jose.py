@@ -66,7 +66,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
     @property
     def thumbprint(self) -> str:
-        """What the key is, whatever it is called (RFC 7638)."""
+        """Return the hash that identifies the key, whatever its id (RFC 7638)."""
         return self.key.thumbprint()
 
 

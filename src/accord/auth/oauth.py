@@ -80,8 +80,8 @@ class _TokenScheme(Scheme):
         try:
             claims = await self._verifier.verify(shown)
         except InvalidToken as error:
-            told = "the access token expired" if error.reason == EXPIRED else ""
-            raise InvalidCredentials(error.reason, told) from None
+            description = "the access token expired" if error.reason == EXPIRED else ""
+            raise InvalidCredentials(error.reason, description) from None
         except IssuerUnavailable:
             raise Unavailable(
                 "the credentials can't be checked right now; try again later",

@@ -37,13 +37,14 @@ __all__ = [
 class InvalidCredentials(Exception):
     """Credentials of a scheme were shown, and are not valid.
 
-    The reason is for the log and never holds the credentials. The client is told only that they are
-    not valid, and `told`: what helps whoever had valid ones, and nobody else.
+    The reason is for the log and never holds the credentials. The client learns only that they are
+    not valid, and `description`: what helps a client whose credentials were valid once, and nobody
+    else.
     """
 
-    def __init__(self, reason: str, told: str = "") -> None:
+    def __init__(self, reason: str, description: str = "") -> None:
         super().__init__(reason)
-        self.told = told
+        self.description = description
 
 
 class Challenge(NamedTuple):
@@ -92,7 +93,7 @@ class Credentials:
         return value.decode("latin-1").strip()
 
     def headers(self, name: str) -> list[str]:
-        """Return the items of a header that is a list, of all the times it was sent."""
+        """Return the items of a header that is a list, also if it was sent more than once."""
         key = name.lower().encode("latin-1")
         given = b",".join(value for other, value in self._pairs if other == key)
         return given.decode("latin-1").split(",") if given else []
@@ -190,8 +191,9 @@ class Auth(abc.ABC):
         return as_auth(other) & self
 
     def requirements(self, scopes: Iterable[str] = ()) -> list[SecurityRequirement]:
-        """The card's entries: what a caller needs, with these scopes beside the scheme's own. Who
-        shows nothing has none of them.
+        """Return the card's entries: what a caller needs, and these scopes beside the scheme's.
+
+        Callers without credentials have no scopes, so `Anyone` has no entry if there are some.
         """
         return [
             SecurityRequirement(
@@ -206,11 +208,13 @@ class Auth(abc.ABC):
         ]
 
     def check(self) -> None:
-        """Raise ValueError for schemes that can't be told apart, or make no sense together."""
+        """Raise ValueError for schemes with the same name, or that make no sense together."""
         found: dict[str, Scheme] = {}
         for way in self.alternatives:
             if len(way) > 1 and any(one.is_open for one in way):
-                raise ValueError("who shows nothing can't be asked for more; write ... | Anyone()")
+                raise ValueError(
+                    "Anyone() & another scheme would ask for credentials; write ... | Anyone()"
+                )
             for one in way:
                 if found.setdefault(one.name, one) is not one:
                     raise ValueError(
@@ -239,7 +243,7 @@ class Scheme(Auth):
     needs_certificate = False
     # Headers its credentials come in, in lower case: never recorded, never shown.
     secret_headers: frozenset[str] = frozenset(["authorization"])
-    is_open = False  # callers show nothing for it, and the card does not name it
+    is_open = False  # it lets callers without credentials in, and the card does not name it
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
         if not name:
@@ -264,9 +268,9 @@ class Scheme(Auth):
         """
 
     def user_of(self, shown: str) -> str:
-        """Return whose password is shown; empty if secrets of this scheme are not found by trying.
+        """Return whose password is shown; empty if secrets of this scheme can't be guessed.
 
-        Tries for one user are limited before they are looked at.
+        Attempts for one user are limited before they are checked.
         """
         return ""
 
@@ -283,7 +287,7 @@ class Scheme(Auth):
         """
 
     def challenge(self, why: Challenge) -> str:
-        """What stands in `WWW-Authenticate`; empty if the scheme has nothing to say there."""
+        """Return the scheme's part of `WWW-Authenticate`; empty if it has none."""
         return ""
 
     async def open(self, resources: Resources) -> None:
@@ -294,8 +298,8 @@ class Scheme(Auth):
 
 
 class _Custom(Scheme):
-    """A user's own function, and the scheme it stands for. It is asked about requests that show
-    something where the scheme says.
+    """A user's own function, and the scheme it stands for. It is called for requests with
+    credentials where the scheme says.
     """
 
     reads_all = False  # the function may look at more than that
@@ -352,7 +356,7 @@ def headers_of_key(location: str, name: str) -> frozenset[str]:
 
 
 def _shown(card: SecurityScheme, credentials: Credentials) -> str:
-    """Return what a request shows where a scheme of the card says; empty if nothing."""
+    """Return the credentials of a request where a scheme of the card says; empty if none."""
     key = card.api_key_security_scheme
     if key is not None:
         places = {"query": credentials.query, "cookie": credentials.cookie}
@@ -377,9 +381,9 @@ def basic_user(shown: str) -> str:
 def scheme(
     card: SecurityScheme, *, name: str = "custom", scopes: Iterable[str] = ()
 ) -> Callable[[Callable[[Credentials], Awaitable[Caller | None]]], Auth]:
-    """Make a function a security scheme: it gets what a request shows and returns its caller,
-    ANONYMOUS for one who may call and is nobody, or None for one who is refused. It is not asked
-    about requests that show nothing where `card` says: those are refused, unless `| Anyone()` lets
+    """Make a function a security scheme. It gets what a request shows, and returns its caller,
+    ANONYMOUS for one who may call without a name, or None for one who is refused. It is not called
+    for requests without credentials where `card` says: those are refused, unless `| Anyone()` lets
     them in.
 
     @scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session")))

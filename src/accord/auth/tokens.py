@@ -22,7 +22,7 @@ _TOKEN_BYTES = 16 << 10
 _TYPES = (None, "jwt", "at+jwt", "application/at+jwt", "application/jwt")
 _CACHED = 10_000
 _CACHED_S = 300.0
-_LAST_S = 2**53  # a time beyond it is none, and would not fit a float
+_LAST_S = 2**53  # times beyond it are not exact as a float
 EXPIRED = "expired"
 
 _json = msgspec.json.Decoder()

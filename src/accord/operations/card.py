@@ -17,12 +17,13 @@ async def get_extended_card(
     """Return the card as this caller may see it, who has to be authenticated."""
     extend = service.agent.extend_card
     if extend is None:
-        # and its card says so
         raise UnsupportedOperation(
             "this agent has no extended card; the public one is at /.well-known/agent-card.json"
         )
-    if not service.agent.is_extended_card_public and not service.has_shown(call.caller):
-        raise service.needed("the extended card is for authenticated callers; its card says how")
+    if not service.agent.is_extended_card_public and not service.is_authenticated(call.caller):
+        raise service.unauthenticated(
+            "the extended card is for authenticated callers; the public card says how"
+        )
     # The user's function may change what it is given.
     card = msgspec.convert(msgspec.to_builtins(service.card_for(call)), AgentCard)
     found = extend(card, call.caller)
@@ -39,6 +40,6 @@ async def get_card(service: Service, call: Call, request: GetExtendedCardRequest
     """Return the card this caller may see: the extended one if there is one, else the public
     one.
     """
-    if service.agent.extend_card is None or not service.has_shown(call.caller):
+    if service.agent.extend_card is None or not service.is_authenticated(call.caller):
         return service.card_for(call)
     return await get_extended_card(service, call, request)

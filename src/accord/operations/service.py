@@ -117,19 +117,19 @@ class Service:
         """Raise PermissionDenied for a caller who may not use this skill."""
         missing = skill.scopes - call.caller.scopes
         if missing and self.authenticator is not None:
-            if not self.has_shown(call.caller):
-                raise self.needed(f"skill {skill.id!r} is for authenticated callers")
+            if not self.is_authenticated(call.caller):
+                raise self.unauthenticated(f"skill {skill.id!r} is for authenticated callers")
             raise self.authenticator.denied(missing)
 
-    def has_shown(self, caller: Caller) -> bool:
-        """Whether a caller has shown credentials."""
-        return self.authenticator is not None and self.authenticator.has_shown(caller)
+    def is_authenticated(self, caller: Caller) -> bool:
+        """Return whether a caller has shown credentials."""
+        return self.authenticator is not None and self.authenticator.is_authenticated(caller)
 
-    def needed(self, what: str) -> Unauthenticated:
-        """The error for a caller who has shown none, with how to show some."""
+    def unauthenticated(self, what: str) -> Unauthenticated:
+        """Return the error for a caller without credentials, with the ways to show some."""
         error = Unauthenticated(what)
         if self.authenticator is not None:
-            error.challenges = self.authenticator.needed().challenges
+            error.challenges = self.authenticator.challenges()
         return error
 
     def check_extensions(self, call: Call) -> None:
