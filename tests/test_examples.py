@@ -38,6 +38,16 @@ async def test_echo_is_a_task_working_one_artifact_completed(connect):
         assert text_of(frames[2]["artifactUpdate"]["artifact"]) == "hello"
 
 
+async def test_the_ledger_books_in_a_database_that_its_lifespan_opened(connect):
+    """Over every binding; the database is no part of what a caller sends."""
+    async with connect(load("ledger")) as client:
+        for cents in (1250, 50):
+            booking = [{"data": {"account": "travel", "cents": cents}}]
+            await client.send(say(booking, metadata={"skill": "book"}))
+        task = (await client.send(say("travel", metadata={"skill": "balance"})))["task"]
+        assert text_of(task) == "13.00"
+
+
 async def test_trip_asks_and_streams(connect):
     async with connect(load("trip")) as client:
         task = (await client.send("Rome"))["task"]

@@ -232,6 +232,9 @@ class App(Router):
             authenticator: What finds out who calls it, if that is shared with others; else its own
               `auth` says so.
         """
+        if self.is_open:
+            agent.resolve()
+            await self._engine.runs.lifespans.open(agent)
         served = self._put(agent, path or agent.slug, authenticator)
         if self.is_open and served.authenticator is not None and authenticator is None:
             await served.authenticator.open(self._resources(agent))

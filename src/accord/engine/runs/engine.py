@@ -113,7 +113,18 @@ class Engine:
     # Opening and closing
 
     async def open(self) -> None:
-        """Open the store and take up or end what a dead process left running."""
+        """Open what skills need and the store, and take up or end what a dead process left
+        running.
+        """
+        try:
+            for agent in self.runs.agents.values():
+                await self.runs.lifespans.open(agent)
+            await self._open()
+        except BaseException:
+            await self.runs.lifespans.close()
+            raise
+
+    async def _open(self) -> None:
         await self.tasks.open()
         if self.runs.agents:
             await self.tasks.store.adopt(next(iter(self.runs.agents)))
@@ -166,6 +177,7 @@ class Engine:
             tending.cancel()
         await self.tasks.close(self._hooks.close)
         self.runs.threads.close()
+        await self.runs.lifespans.close()
 
     # Messages
 
@@ -183,6 +195,7 @@ class Engine:
             self.runs.threads,
             tenant,
             self.runs.open_url,
+            self.runs.lifespans.resources(skill),
         )
 
     async def resume(

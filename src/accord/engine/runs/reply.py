@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from ...model import A2AError, Message, OpenUrl
 from ..log import Sender
-from ..skills import Context, Fail, Reject, Skill, SkillCall, call_around, rewritten
+from ..skills import (
+    NO_RESOURCES,
+    Context,
+    Fail,
+    Reject,
+    Skill,
+    SkillCall,
+    call_around,
+    rewritten,
+)
 from ..threads import Threads
 from .messages import agent_message
 
@@ -26,19 +35,21 @@ async def call_reply(
     threads: Threads,
     tenant: str = "",
     open_url: OpenUrl | None = None,
+    resources: Any = NO_RESOURCES,
 ) -> Message:
     """Call a skill that answers without a task.
 
     Raises:
         A2AError: The function failed; the reason is in the log.
     """
-    context = Context(None, sender, context_id, tenant)
+    context = Context(None, sender, context_id, tenant, resources)
     if skill.binding.context:
         values[skill.binding.context] = context
     if skill.binding.caller:
         values[skill.binding.caller] = sender.caller
     if skill.takes_files:
         skill.binding.open_files(values, open_url)
+    skill.binding.put_resources(values, resources)
 
     async def work() -> Any:
         if skill.kind == "thread":

@@ -279,6 +279,11 @@ class Run:
     def skill_id(self) -> str:
         return self.skill.id
 
+    @property
+    def resources(self) -> Any:
+        """What the lifespan of the agent has yielded."""
+        return self._runs.lifespans.resources(self.skill)
+
     # Driving the function
 
     def start(self) -> None:
@@ -328,6 +333,8 @@ class Run:
             values[binding.caller] = self.sender.caller
         if self.skill.takes_files:
             binding.open_files(values, self._runs.open_url)
+        if binding.resources:
+            binding.put_resources(values, self.resources)
         try:
             if self.conversation is not None and not self.is_new_conversation:
                 await self.conversation.load()

@@ -27,6 +27,7 @@ from ..skills import AgentBase, Skill
 from ..tasks import Tasks
 from ..threads import Threads
 from .first_word import FirstWord
+from .lifespans import Lifespans
 from .run import FORGOTTEN, Run
 from .state import State
 
@@ -53,6 +54,7 @@ class Runs:
         self.limits = limits
         self.tasks = Tasks(store, limits)
         self.threads = Threads()
+        self.lifespans = Lifespans()
         self.open_url: OpenUrl | None = None  # fetches files that callers name by a URL
         self.delegates: Callable[[], Delegates] | None = (
             None  # put in by the app, which knows the client

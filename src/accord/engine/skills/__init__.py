@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from .agent import is_of_mode as is_of_mode
     from .agent import skill_named as skill_named
     from .card import edited as edited
+    from .context import NO_RESOURCES as NO_RESOURCES
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
     from .context import current as current
+    from .lifespan import Lifespan as Lifespan
     from .middleware import Rewrite as Rewrite
     from .middleware import SkillCall as SkillCall
     from .middleware import call_around as call_around
@@ -36,6 +38,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Cancellation": "skill",
             "Context": "context",
             "Fail": "context",
+            "Lifespan": "lifespan",
+            "NO_RESOURCES": "context",
             "PROBE_SKILL": "probe",
             "File": "values",
             "Reject": "context",

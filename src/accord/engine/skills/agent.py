@@ -21,6 +21,7 @@ from ...model import (
     SendMessageRequest,
     Task,
 )
+from .lifespan import Lifespan
 from .middleware import Middleware
 from .skill import Skill
 
@@ -151,6 +152,7 @@ class AgentBase:
         self.event_hooks: list[Callable[[Event], Any]] = []
         self._middleware: list[Middleware] = []
         self.router: Callable[[Message], Any] | None = None
+        self.life: Lifespan | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
         self.takes_any_skill = False  # a message may name one we don't have: another agent knows
         self.on_close: list[Callable[[], Awaitable[None]]] = []  # called when it is served no more
@@ -360,6 +362,34 @@ class AgentBase:
 
         return add if function is None else add(function)
 
+    def lifespan(self, function: F) -> F:
+        """Open what skills need before the first of them is called, and close it after the last.
+
+            import sqlite3
+            from collections.abc import AsyncIterator
+
+            @agent.lifespan
+            async def life() -> AsyncIterator[sqlite3.Connection]:
+                database = sqlite3.connect("invoices.db")
+                yield database
+                database.close()
+
+            @agent.skill
+            async def count(request: str, database: sqlite3.Connection) -> int:
+                return database.execute("SELECT count(*) FROM invoices").fetchone()[0]
+
+        What it yields is `ctx.resources`. A parameter of a skill that is annotated with the type of
+        one of its fields, or with its class, gets that, and is no part of the skill's input. It is
+        opened once for each server, worker and `connect(agent)`. What it raises before the yield
+        keeps the server from starting.
+        """
+        if self.life is not None:
+            raise ValueError(
+                f"agent {self.name!r} already has a lifespan, {self.life.name}; open both there"
+            )
+        self.life = Lifespan(function, dict(sys._getframe(1).f_locals))
+        return function
+
     def card(self, function: F) -> F:
         """Let a function have the last word on the agent card: it gets the finished card and
         returns the one that is served, or changes the one it gets. What old versions of the
@@ -398,8 +428,10 @@ class AgentBase:
         if sum(skill.is_default for skill in self.skills.values()) > 1:
             raise ValueError(f"agent {self.name!r} has more than one default skill")
         self.checks_modes = any(self.taken_modes(skill) for skill in self.skills.values())
+        if self.life is not None:
+            self.life.resolve()
         for skill in self.skills.values():
-            skill.resolve()
+            skill.resolve(self.life)
             if skill.scopes and self.auth is None:
                 raise ValueError(
                     f"skill {skill.id!r} needs scopes, but agent {self.name!r} has no auth=, "

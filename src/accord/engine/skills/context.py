@@ -22,6 +22,9 @@ T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 
 
+NO_RESOURCES: Any = object()  # of an agent without a lifespan
+
+
 class Reject(Exception):
     """Raised by `Context.reject`; ends the task as rejected."""
 
@@ -84,12 +87,18 @@ class Context:
     lets a fast agent wait for a slow disk. `ask` waits for the client, for as long as it takes.
     """
 
-    __slots__ = ("_run", "_sender", "_tenant", "context_id")
+    __slots__ = ("_resources", "_run", "_sender", "_tenant", "context_id")
 
     def __init__(
-        self, run: "Run | None", sender: "Sender", context_id: str, tenant: str = ""
+        self,
+        run: "Run | None",
+        sender: "Sender",
+        context_id: str,
+        tenant: str = "",
+        resources: Any = NO_RESOURCES,
     ) -> None:
         self._run = run
+        self._resources = resources
         self._sender = sender
         self._tenant = tenant
         self.context_id = context_id
@@ -118,6 +127,16 @@ class Context:
     def tenant(self) -> str:
         """The tenant the caller named, or its credentials did; empty if there is none."""
         return self._tenant if self._run is None else self._run.log.namespace.tenant
+
+    @property
+    def resources(self) -> Any:
+        """What the agent's lifespan has yielded: pools, clients, models. See `agent.lifespan`."""
+        found = self._resources if self._run is None else self._run.resources
+        if found is NO_RESOURCES:
+            raise RuntimeError(
+                "the agent has no resources; open them in a function decorated with @agent.lifespan"
+            )
+        return found
 
     @property
     def _task_run(self) -> "Run":

@@ -18,6 +18,7 @@ from ...model import ContentTypeNotSupported, InvalidParams, Message, OpenUrl, P
 from ...protocol import text
 from ...schema import Shape, is_object_type
 from .fields import Fields, Slot, UnknownFields, kind_in_words, text_field
+from .lifespan import Lifespan
 from .values import File, files_of
 
 __all__ = ["Parameters", "bind"]
@@ -30,6 +31,12 @@ class Parameters(NamedTuple):
     context: str  # the name of the Context parameter, "" if it has none
     caller: str
     fields: Fields | None = None  # parameters that are the fields of one JSON object
+    resources: tuple[tuple[str, str], ...] = ()  # parameters that get a field of the resources
+
+    def put_resources(self, values: dict[str, Any], resources: Any) -> None:
+        """Add the arguments that come from the agent's lifespan."""
+        for name, field in self.resources:
+            values[name] = getattr(resources, field) if field else resources
 
     def open_files(self, values: dict[str, Any], open_url: OpenUrl | None) -> None:
         """Have files among the arguments fetched by this function."""
@@ -79,8 +86,14 @@ class Parameters(NamedTuple):
         return schema | {"description": slot.description} if slot.description else schema
 
 
-def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type) -> Parameters:
-    """Read a function's signature. `hints` are its annotations, `Annotated` included.
+def bind(
+    function: Callable[..., Any],
+    hints: dict[str, Any],
+    context_type: type,
+    lifespan: Lifespan | None = None,
+) -> Parameters:
+    """Read a function's signature. `hints` are its annotations, `Annotated` included. Parameters
+    of a type that the lifespan yields are filled by that.
 
     Raises:
         TypeError: A parameter has no annotation, one we can't fill, or one another parameter has
@@ -88,6 +101,7 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
     """
     slots: list[Slot] = []
     values: list[Slot] = []
+    resources: list[tuple[str, str]] = []
     context = caller = ""
     for parameter in inspect.signature(function).parameters.values():
         name = parameter.name
@@ -113,6 +127,11 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
         if bare is Caller:
             caller = name
             continue
+        if lifespan is not None:
+            field = lifespan.field_for(function.__qualname__, name, bare)
+            if field is not None:
+                resources.append((name, field))
+                continue
         has_default = parameter.default is not parameter.empty
         kind = _kind(function, name, bare)
         shape = Shape(_with_format(hint if is_optional and kind == "value" else type_))
@@ -135,12 +154,12 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
             slots.append(slot)
     if len(values) > 1 and sorted(slot.kind for slot in values) != ["data", "text"]:
         fields = _fields(function, values)
-        return Parameters(tuple(slots), context, caller, fields)
+        return Parameters(tuple(slots), context, caller, fields, tuple(resources))
     values = [slot._replace(shape=None) if slot.kind == "text" else slot for slot in values]
     for slot in values:
         if slot.shape is not None:
             _check(function, slot.name, slot.shape.schema)
-    return Parameters((*values, *slots), context, caller)
+    return Parameters((*values, *slots), context, caller, resources=tuple(resources))
 
 
 def _fields(function: Callable[..., Any], slots: list[Slot]) -> Fields:
@@ -157,7 +176,8 @@ def _check(function: Callable[..., Any], name: str, schema: Callable[[], Any]) -
         raise TypeError(
             f"{function.__qualname__}: no message can hold the type of {name!r} ({error}); "
             "use str, a number, bool, date, Enum, Literal, list, dict, a dataclass, msgspec or "
-            "pydantic type, or Message, File, list[File], bytes, Context, Caller"
+            "pydantic type, or Message, File, list[File], bytes, Context, Caller, or a type that "
+            "@agent.lifespan says it yields"
         ) from None
 
 

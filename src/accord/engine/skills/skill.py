@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...model import AgentSkill, Message, Part, Task
 from ...schema import json_schema
 from .context import Context
+from .lifespan import Lifespan
 from .middleware import Middleware
 from .signature import Parameters, bind
 from .values import Ask, File, Reply, StatusMessage
@@ -83,17 +84,18 @@ class Skill:
         self.binding = Parameters((), "", "")
         self.makes_task = True
         self.takes_files = False
-        self._returns: Any = None  # the annotation
+        self.lifespan: Lifespan | None = None  # of its agent
+        self.hints: dict[str, Any] = {}  # the annotations of the function
 
-    def resolve(self) -> None:
+    def resolve(self, lifespan: Lifespan | None = None) -> None:
         """Read the signature, once every name it uses exists. Raises TypeError for one that can't
-        be filled.
+        be filled: by a message, or by what the lifespan of the agent yields.
         """
         hints = typing.get_type_hints(self.function, localns=self._names, include_extras=True)
-        self.binding = bind(self.function, hints, Context).for_skill(self.id)
+        self.lifespan, self.hints = lifespan, hints
+        self.binding = bind(self.function, hints, Context, lifespan).for_skill(self.id)
         self.makes_task = hints.get("return") is not Reply
         self.takes_files = any(slot.kind in ("file", "files") for slot in self.binding.slots)
-        self._returns = hints.get("return")
         if self.is_durable and self.kind in ("thread", "thread stream"):
             raise TypeError(
                 f"{self.function.__qualname__}: a durable skill has to be async def, since "
@@ -120,7 +122,7 @@ class Skill:
         """The JSON Schemas of what it takes and gives, as far as they are known: `input` and
         `output`.
         """
-        found = {"input": self.binding.schema(), "output": _output_schema(self._returns)}
+        found = {"input": self.binding.schema(), "output": _output_schema(self.hints.get("return"))}
         return {name: schema for name, schema in found.items() if schema is not None}
 
 
