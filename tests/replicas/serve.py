@@ -90,7 +90,7 @@ def note(path: Path, line: str) -> None:
 
 def main(port: str, store: str, bookings: str, grace_s: str, audit_s: str) -> None:
     audit.AUDIT_S = float(audit_s)
-    agent.run(port=int(port), store=store, grace_s=float(grace_s))
+    agent.run(port=int(port), store=store, grace_s=float(grace_s), push=False)
 
 
 if __name__ == "__main__":
