@@ -1,7 +1,12 @@
 """API keys, in every store."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
+from accord.model import Unavailable
+from accord.store.contract import CommitFailed
 from accord.store.postgres.store import PostgresStore
 from accord.store.sqlite.keys import SqliteKeys
 from accord.store.sqlite.store import SqliteStore
@@ -55,3 +60,15 @@ async def test_keys_are_there_without_an_open_store(postgres_url: str) -> None:
     assert found is not None
     assert found.revoked_ms == 5_000
     await store.close()
+
+
+async def test_keys_that_can_not_be_read_now_are_unavailable(file_box: Box) -> None:
+    """Whoever shows one is told to come back, and not that the server has failed."""
+    assert file_box.path is not None
+    with contextlib.closing(sqlite3.connect(file_box.path)) as db:
+        db.execute("ALTER TABLE api_keys RENAME TO gone")
+        db.commit()
+    with pytest.raises(Unavailable):
+        await file_box.store.keys.find("k1")
+    with pytest.raises(CommitFailed):
+        await file_box.store.keys.add(MIA)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import click
 
 from ..extras import installed_from
+from ..model import Unavailable
 from ..net import AgentFault, Request
 from ..store import CommitFailed, open_store
 from .key import store_of, store_options
@@ -108,7 +109,7 @@ def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: b
 
     try:
         return asyncio.run(make())
-    except (RuntimeError, ValueError, CommitFailed) as error:
+    except (RuntimeError, ValueError, CommitFailed, Unavailable) as error:
         raise click.ClickException(str(error)) from error
 
 

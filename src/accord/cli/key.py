@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..auth import digest_of, new_api_key
-from ..model import now_ms
+from ..model import Unavailable, now_ms
 from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
 from .amount import EXPIRES
 from .db import only_store
@@ -135,7 +135,7 @@ def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitabl
 
     try:
         return asyncio.run(run())
-    except (RuntimeError, ValueError, CommitFailed) as error:
+    except (RuntimeError, ValueError, CommitFailed, Unavailable) as error:
         raise click.ClickException(str(error)) from error
 
 

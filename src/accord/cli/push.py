@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from ..auth import Keyring, KeyringError, key_file_of
-from ..model import Task, TaskState, TaskStatus, new_id, now_ms
+from ..model import Task, TaskState, TaskStatus, Unavailable, new_id, now_ms
 from ..net import Guard, Network, NotPublic
 from ..protocol.v1 import codec as v1
 from ..push import Deliverer, Hook, Notification, Verdict
@@ -203,7 +203,7 @@ def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(run())
-    except (RuntimeError, ValueError, CommitFailed) as error:
+    except (RuntimeError, ValueError, CommitFailed, Unavailable) as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -323,6 +323,8 @@ class Store(Protocol):
       was refused changed nothing: why is found by asking again (`load`, `claim`, `idempotency`).
     - What `commit` has returned for survives a crash of the process. Reads see every commit that
       has returned.
+    - What reads, claims or deletes raises `Unavailable` if the store can't be used now: then it
+      may have been done or not, and is safe to repeat. What else a call raises stands with it.
     """
 
     is_volatile: bool  # what it holds ends with the process
@@ -490,6 +492,9 @@ class Store(Protocol):
     async def purge(self, ages: Ages, limit: int) -> int:
         """Delete up to `limit` of each kind of what is older than it may get; return how much that
         was.
+
+        Raises:
+            CommitFailed: Nothing was deleted.
         """
         ...
 

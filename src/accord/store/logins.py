@@ -25,6 +25,9 @@ class StoredLogin(msgspec.Struct, frozen=True):
 class LoginStore(Protocol):
     """Where logins are stored. Several processes may use it at the same time: a browser that one
     has logged in is known to all, and a link opens once among all of them.
+
+    - What reads raises `Unavailable` if the place can't be read now, and `RuntimeError` if it is
+      none of ours. What writes raises `CommitFailed` if nothing was stored.
     """
 
     async def prepare(self) -> None:

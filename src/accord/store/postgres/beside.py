@@ -5,6 +5,7 @@ server.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from ...model import Unavailable
 from ..contract import CommitFailed
 from .connect import BROKEN, connected, is_pooled, reason
 from .migrations import check, migrate, version
@@ -45,7 +46,10 @@ class DatabaseTable:
     async def _read(self, sql: str, *values: Any) -> Sequence[Any]:
         if self._db.is_open:
             return await self._db.fetch(sql, *values)
-        return await self._query(sql, *values)
+        try:
+            return await self._query(sql, *values)
+        except CommitFailed as error:
+            raise Unavailable(str(error), retry_after_s=5) from error
 
     async def _query(self, sql: str, *values: Any) -> Sequence[Any]:
         """Through the pool of the store or, if that is not open, a connection of our own."""

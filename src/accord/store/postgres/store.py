@@ -727,7 +727,7 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
                     return 0
                 return await self._purge(db, ages, limit)
         except BROKEN as error:
-            raise self._unreadable(error) from error
+            raise commit_failed(self.options, error) from error
 
     def _lock(self, what: str) -> int:
         return zlib.crc32(f"accord {what} {self.options.schema}".encode())

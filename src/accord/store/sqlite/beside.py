@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...model import Unavailable
 from ..contract import CommitFailed
 from .files import check_file, hold, reason, unusable
 from .migrations import migrate, newest
@@ -53,6 +54,8 @@ class FileTable:
             if self._db is None:
                 self._db = self._connect()
             yield self._db
+        except sqlite3.OperationalError as error:  # locked, full, gone: it may be there again
+            raise Unavailable(reason(self.path, error), retry_after_s=5) from error
         except sqlite3.DatabaseError as error:
             raise unusable(self.path, error) from error
 

@@ -568,10 +568,15 @@ class SqliteStore:
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         for agent in can.agents:
-            if agent not in self._orphans:
-                self._orphans[agent] = await self._in_writer(
-                    functools.partial(self._find_orphans, agent, can.unanswered_ms)
-                )
+            if agent in self._orphans:
+                continue
+            find = functools.partial(self._find_orphans, agent, can.unanswered_ms)
+            try:
+                self._orphans[agent] = await self._in_writer(find)
+            except Fenced:
+                raise
+            except CommitFailed as error:
+                raise Unavailable(str(error), retry_after_s=5) from error
         found: list[Record] = []
         with self._reading() as db:
             for agent in can.agents:
