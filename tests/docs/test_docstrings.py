@@ -84,6 +84,9 @@ def price() -> int:
     return 2
 
 
+async def send_money() -> None: ...
+
+
 def trip_agent() -> Agent:
     agent = Agent("Trips")
 
@@ -122,6 +125,7 @@ def names(where: str, folder: Path) -> dict[str, Any]:
         "secret": "s3cret",
         "new_price": price,
         "old_price": price,
+        "send_money": send_money,
         "uvicorn": SimpleNamespace(run=ran.append),
         "pydantic_ai": SimpleNamespace(Agent=lambda model, tools: ran.extend(tools)),
     }
@@ -138,7 +142,7 @@ async def run(code: str, known: dict[str, Any]) -> None:
     else:
         await asyncio.to_thread(eval, compiled, known)  # where the client without await works
     for name in set(known) - before:
-        if name.startswith("test_"):
+        if name.startswith("test_") and "client" in inspect.signature(known[name]).parameters:
             await known[name](known["client"])
         elif name == "search":
             await known[name]("hotels")

@@ -4,6 +4,8 @@ put through.
 Say how processes that use your store are started and killed, and run each check on a new, empty
 place:
 
+    import pytest
+
     from accord.testing import store_suite
 
     class MyProcesses:
