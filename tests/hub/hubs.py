@@ -10,6 +10,7 @@ import aiohttp
 
 from accord import Agent
 from accord.hub import Hub, HubRole, HubSettings
+from accord.hub.access import SYSTEM
 
 __all__ = ["Answer", "Desk", "agent_named", "hub_at", "serving_card"]
 
@@ -33,7 +34,7 @@ class Desk:
         self.keys: dict[str, str] = {"admin": hub.admin_key, "guest": ""}
 
     async def key(self, name: str, role: str = "user", *teams: str) -> str:
-        _, text = await self.hub.people.new_key(name, HubRole(role), teams)
+        _, text = await self.hub.people.new_key(SYSTEM, name, HubRole(role), teams)
         self.keys[name] = text
         return text
 

@@ -184,7 +184,7 @@ async def test_the_inbox_says_who_may_answer_and_an_admin_answers_for_a_guest(tm
         )
         await page.goto(f"{server.url}/console/agents?add=1")
         await add(page, there)
-        _, key = await server.hub.people.new_key("mia", HubRole.USER)
+        _, key = await server.hub.people.new_key(SYSTEM, "mia", HubRole.USER)
         at = f"{server.url}/agents/desk"
         guest = await stack.enter_async_context(connect(at))
         mia = await stack.enter_async_context(connect(at, headers={"X-API-Key": key}))

@@ -15,7 +15,7 @@ import pytest
 from accord import Agent, Ask
 from accord.auth import ApiKeys
 from accord.hub import Hub, HubSettings
-from accord.hub.access.people import HubRole
+from accord.hub.access.people import SYSTEM, HubRole
 from accord.hub.api import ApiRoute
 from accord.model import now_ms
 from accord.operations import OPERATIONS
@@ -72,7 +72,7 @@ class HubWorld:
             ("publisher", "publisher", ()),
             ("revoked key", "user", ("hr",)),
         ):
-            id_, text = await people.new_key(name, HubRole(role), teams)
+            id_, text = await people.new_key(SYSTEM, name, HubRole(role), teams)
             found[name] = {"X-API-Key": text}
             if name == "revoked key":
                 await people.keys.revoke(id_, now_ms())

@@ -4,10 +4,12 @@ import aiohttp
 import pytest
 
 from accord import connect
+from accord.auth import digest_of, new_api_key
 from accord.client import ApiKey
 from accord.console import Console
 from accord.hub import Hub, HubSettings
 from accord.net import client_tls
+from accord.store import StoredApiKey
 from tests.auth.test_oauth import issuer, key
 from tests.auth.tokens import AUDIENCE, token
 from tests.client.certs import Authority
@@ -51,6 +53,72 @@ async def test_a_key_without_a_role_may_do_nothing_a_guest_may_not(tmp_path):
         assert (await desk.call("DELETE", f"/keys/{made.body['id']}")).status == 204
         listed = (await desk.call("GET", "/keys")).body["keys"]
         assert [one["name"] for one in listed if one["revoked_ms"]] == ["x"]
+
+
+ODD_TEAMS = ("hr role:admin", "hr\trole:admin", "hr\n", "", "a:b", "a/b", "x" * 64)
+
+
+@pytest.mark.parametrize("team", ODD_TEAMS)
+async def test_the_name_of_a_team_is_checked_on_every_way_in(tmp_path, team):
+    """`--team "hr role:admin"` made an admin: names were stored side by side as one text."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        asked = [
+            ("POST", "/keys", {"name": "mallory", "role": "user", "teams": [team]}),
+            ("PUT", "/users/mallory", {"role": "user", "teams": [team]}),
+            ("POST", "/teams", {"name": team}),
+            ("POST", "/policies", {"who": f"team:{team}", "what": "*"}),
+            ("POST", "/policies:try", {"agent": "baker", "name": "mallory", "teams": [team]}),
+        ]
+        if team:  # without one an entry is for no team
+            server.card = server.base(name="Other")
+            asked += [
+                ("POST", "/agents", {"url": server.url + "/other", "team": team}),
+                ("PATCH", "/agents/baker", {"team": team}),
+            ]
+        for verb, path, body in asked:
+            answer = await desk.call(verb, path, body)
+            assert answer.status == 400, (path, answer.body)
+        keys = (await desk.call("GET", "/keys")).body["keys"]
+        assert "mallory" not in [key["name"] for key in keys]
+
+
+async def test_a_key_that_names_two_roles_has_none(tmp_path):
+    """Keys that were made with such a name of a team before are no admins any more."""
+    async with hub_at(tmp_path, guests="off") as desk:
+        id_, text = new_api_key()
+        scopes = ("role:user", "team:hr", "role:admin")
+        made = StoredApiKey(id_, "mallory", digest_of(text), 1, "", scopes)
+        await desk.hub.people.keys.add(made)
+        desk.keys["mallory"] = text
+        me = await desk.call("GET", "/me", by="mallory")
+        assert me.body == {"name": "mallory", "role": "guest", "teams": ["hr"]}
+        assert (await desk.call("GET", "/keys", by="mallory")).status in (401, 403)
+
+
+async def test_groups_of_a_token_that_are_no_names_of_teams_are_passed_over(tmp_path, key, issuer):
+    settings = {"oidc": issuer.url, "oidc_audience": AUDIENCE}
+    async with hub_at(tmp_path, **settings) as desk:
+        groups = ["hr role:admin", "it", 7, ""]
+        ada = bearer(token(key, iss=issuer.url, sub="ada", groups=groups))
+        me = await desk.call("GET", "/me", by="guest", **ada)
+        assert me.body == {"name": "ada", "role": "user", "teams": ["it"]}
+
+
+async def test_every_key_has_its_row_in_the_audit_log(tmp_path):
+    """Also that of the local admin, which the hub makes by itself."""
+    async with hub_at(tmp_path) as desk:
+        made = await desk.call("POST", "/keys", {"name": "mia", "role": "user", "teams": ["hr"]})
+        assert (await desk.call("DELETE", f"/keys/{made.body['id']}")).status == 204
+        assert (await desk.call("DELETE", f"/keys/{made.body['id']}")).status == 404
+        rows = (await desk.call("GET", "/audit")).body["rows"]
+        keys = [(row["who"], row["did"], row["what"]) for row in rows if "key." in row["did"]]
+        assert keys == [
+            ("local-admin", "key.revoke", made.body["id"]),
+            ("local-admin", "key.new", "mia"),
+            ("hub", "key.new", "local-admin"),
+        ]
+        assert f'"id":"{made.body["id"]}"' in rows[1]["detail"]
 
 
 async def test_the_browser_that_opened_the_link_is_an_admin(tmp_path):

@@ -172,7 +172,7 @@ def policy(tmp_path):
     """The policy of a hub where guests may call, without its database: rules are set by hand."""
     db = open_database(f"sqlite:///{tmp_path}/hub.db")
     changes = Changes(db, 1.0)
-    people = People(db, changes, HubSettings(), "call")
+    people = People(db, changes, Audit(db), HubSettings(), "call")
     return Policy(db, changes, people, Audit(db))
 
 

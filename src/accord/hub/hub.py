@@ -16,7 +16,17 @@ from ..private import private_folder, private_opener
 from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_local
-from .access import CONSOLE, LOOPBACK, HubRole, Networks, People, Policy, TrustedKeys, Vault
+from .access import (
+    CONSOLE,
+    LOOPBACK,
+    SYSTEM,
+    HubRole,
+    Networks,
+    People,
+    Policy,
+    TrustedKeys,
+    Vault,
+)
 from .aggregate import AggregateAgent, Route
 from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
 from .errors import EntryNotFound
@@ -65,7 +75,7 @@ class Hub:
         allowed = (*settings.allow, *(LOOPBACK if self.is_local else ()))
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
         guests = settings.guests or ("call" if self.is_local else "off")
-        self.people = People(self.db, self.changes, settings, guests)
+        self.people = People(self.db, self.changes, self.audit, settings, guests)
         self.policy = Policy(self.db, self.changes, self.people, self.audit)
         self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
 
@@ -254,7 +264,7 @@ class Hub:
             known = await self.people.keys.find(id_) if id_ else None
             if known is not None and known.digest == digest_of(text) and not known.revoked_ms:
                 return text
-        _, text = await self.people.new_key("local-admin", HubRole.ADMIN)
+        _, text = await self.people.new_key(SYSTEM, "local-admin", HubRole.ADMIN)
         try:
             _write_private(file, text + "\n")
         except OSError as error:

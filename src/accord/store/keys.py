@@ -20,6 +20,12 @@ class StoredApiKey(msgspec.Struct, frozen=True):
     used_ms: int = 0  # when it was last used, to a minute
     revoked_ms: int = 0
 
+    def __post_init__(self) -> None:
+        # A store may write them as one text: then "hr role:admin" would come back as two.
+        for scope in self.scopes:
+            if not scope or len(scope.split()) != 1 or scope != scope.strip():
+                raise ValueError(f"a scope is a word without spaces, not {scope[:80]!r}")
+
 
 class KeyStore(Protocol):
     """Where API keys are stored. Several processes may use it at the same time: a key that one has

@@ -17,6 +17,7 @@ from ...store import KeyStore, StoredApiKey
 from ..errors import EntryNotFound
 from ..settings import HubSettings
 from ..storage import Audit, Changes, Database
+from ..teams import is_team_name, team_name
 
 __all__ = ["GUEST", "SYSTEM", "HubRole", "People", "Person"]
 
@@ -67,9 +68,12 @@ class People:
 
     keys: KeyStore  # of the store of tasks, which the app opens
 
-    def __init__(self, db: Database, changes: Changes, settings: HubSettings, guests: str) -> None:
+    def __init__(
+        self, db: Database, changes: Changes, audit: Audit, settings: HubSettings, guests: str
+    ) -> None:
         self._db = db
         self._changes = changes
+        self._audit = audit
         self._settings = settings
         self.guests = guests
         self._users: dict[str, User] = {}
@@ -102,26 +106,57 @@ class People:
             return Person(caller.name, caller.identity, role, teams)
         user = self._users.get(caller.identity) or self._users.get(caller.name)
         claimed = caller.claims.get(self._settings.team_claim)
-        groups = [g for g in claimed if isinstance(g, str)] if isinstance(claimed, list) else []
+        groups = claimed if isinstance(claimed, list) else []
         return Person(
             caller.name,
             caller.identity,
             user.role if user is not None else HubRole.USER,
-            frozenset([*groups, *(user.teams if user is not None else ())]),
+            frozenset(
+                [
+                    *(group for group in groups if isinstance(group, str) and is_team_name(group)),
+                    *(user.teams if user is not None else ()),
+                ]
+            ),
         )
 
     async def new_key(
-        self, name: str, role: HubRole, teams: Iterable[str] = (), expires_ms: int = 0
+        self,
+        by: Person,
+        name: str,
+        role: HubRole,
+        teams: Iterable[str] = (),
+        expires_ms: int = 0,
     ) -> tuple[str, str]:
-        """Make a key; return its id and the key itself, which is stored nowhere."""
+        """Make a key; return its id and the key itself, which is stored nowhere.
+
+        Raises:
+            InvalidParams: The caller's name, or a team's, is none.
+        """
         if not name.strip() or not name.isprintable():
             raise InvalidParams("the name of a caller is printable text")
         id_, text = new_api_key()
-        scopes = (f"role:{role}", *(f"team:{team}" for team in sorted(set(teams))))
+        named = sorted({team_name(team) for team in teams})
+        # Keys are in the store of tasks, the log is not. So the row comes first: there may be a row
+        # of a key that was never made, but no key without a row.
+        detail = {"id": id_, "role": role, "teams": named, "expires_ms": expires_ms}
+        await self._audit.write(by.name, "key.new", name, detail)
+        scopes = (f"role:{role}", *(f"team:{team}" for team in named))
         await self.keys.add(
             StoredApiKey(id_, name, digest_of(text), now_ms(), "", scopes, expires_ms)
         )
         return id_, text
+
+    async def revoke_key(self, by: Person, id: str) -> None:
+        """Revoke a key.
+
+        Raises:
+            EntryNotFound: There is none that is not revoked.
+        """
+        known = await self.keys.find(id)
+        if known is None or known.revoked_ms:
+            raise EntryNotFound(f"there is no valid key {id[:80]!r}", fix="accord hub key list")
+        await self._audit.write(by.name, "key.revoke", id, {"name": known.name})
+        await self.keys.revoke(id, now_ms())
 
     @property
     def users(self) -> list[User]:
@@ -131,33 +166,33 @@ class People:
     def teams(self) -> list[dict[str, str]]:
         return self._teams
 
-    async def set_user(
-        self, by: Person, audit: Audit, name: str, role: HubRole, teams: Iterable[str]
-    ) -> None:
+    async def set_user(self, by: Person, name: str, role: HubRole, teams: Iterable[str]) -> None:
         """Say what somebody who comes with a token may do; `name` is their name or identity."""
+        named = sorted({team_name(team) for team in teams})
         async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO users (name, role, teams) VALUES (?,?,?) "
                 "ON CONFLICT (name) DO UPDATE SET role = excluded.role, teams = excluded.teams",
-                *(name, role, " ".join(teams)),
+                *(name, role, " ".join(named)),
             )
-            detail = {"role": role, "teams": list(teams)}
-            await audit.write(by.name, "user.set", name, detail, within=db)
+            detail = {"role": role, "teams": named}
+            await self._audit.write(by.name, "user.set", name, detail, within=db)
 
-    async def add_team(self, by: Person, audit: Audit, name: str, description: str) -> None:
+    async def add_team(self, by: Person, name: str, description: str) -> None:
+        team_name(name)
         async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO teams (name, description) VALUES (?,?) "
                 "ON CONFLICT (name) DO UPDATE SET description = excluded.description",
                 *(name, description),
             )
-            await audit.write(by.name, "team.add", name, within=db)
+            await self._audit.write(by.name, "team.add", name, within=db)
 
-    async def remove_team(self, by: Person, audit: Audit, name: str) -> None:
+    async def remove_team(self, by: Person, name: str) -> None:
         async with self._changes.transaction() as db:
             if not await db.execute("DELETE FROM teams WHERE name = ?", name):
                 raise EntryNotFound(f"there is no team {name[:80]!r}", fix="accord hub team list")
-            await audit.write(by.name, "team.remove", name, within=db)
+            await self._audit.write(by.name, "team.remove", name, within=db)
 
     async def _load(self) -> None:
         self._teams = await self._db.fetch("SELECT name, description FROM teams ORDER BY name")
@@ -169,6 +204,6 @@ class People:
 
 
 def _role(words: Iterable[str]) -> HubRole:
-    """The highest of the roles named; a key that names none may do what a guest may."""
-    known = [HubRole(word) for word in words if word in list(HubRole)]
-    return max(known, key=lambda role: role.rank, default=HubRole.GUEST)
+    """The one role that is named. A key that names none, or several, may do what a guest may."""
+    named = list(words)
+    return HubRole(named[0]) if len(named) == 1 and named[0] in list(HubRole) else HubRole.GUEST

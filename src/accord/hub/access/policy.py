@@ -20,6 +20,7 @@ from ...model import SCHEMA, now_ms
 from ..errors import EntryNotFound
 from ..registry import Entry, EntryState, Visibility
 from ..storage import Audit, Changes, Database
+from ..teams import team_name
 from .people import KEYS, HubRole, People, Person
 
 __all__ = [
@@ -164,6 +165,9 @@ class Policy:
         return [rule.words for rule in self._rules or () if _lapses(rule, entry, changed)]
 
     async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
+        kind, _, name = rule.who.removeprefix("!").partition(":")
+        if kind == "team":
+            team_name(name)
         made = msgspec.structs.replace(rule, id=secrets.token_hex(6))
         async with self._changes.transaction() as db:
             await db.execute(

@@ -1,6 +1,5 @@
 """Routes of people, rules, keys, networks, the inbox and the audit log."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from ...model import InvalidParams, now_ms
 from ..access import GUEST, KEYS, HubRole, May, PolicyRule, applies, honours_skill
 from ..errors import EntryNotFound
 from ..registry import Entry
+from ..teams import team_name
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]
@@ -98,18 +98,13 @@ async def _keys(call: ApiCall) -> Any:
 async def _new_key(call: ApiCall) -> Any:
     new: NewKey = call.body
     id_, text = await call.hub.people.new_key(
-        new.name, new.role, new.teams, _expires(new.expires_days)
+        call.person, new.name, new.role, new.teams, _expires(new.expires_days)
     )
-    detail = {"id": id_, "role": new.role, "teams": new.teams}
-    await call.hub.audit.write(call.person.name, "key.new", new.name, detail)
     return {"id": id_, "key": text}
 
 
 async def _revoke(call: ApiCall) -> Any:
-    id_ = call.path["id"]
-    if not await call.hub.people.keys.revoke(id_, now_ms()):
-        raise EntryNotFound(f"there is no valid key {id_[:80]!r}", fix="accord hub key list")
-    await call.hub.audit.write(call.person.name, "key.revoke", id_)
+    await call.hub.people.revoke_key(call.person, call.path["id"])
 
 
 async def _users(call: ApiCall) -> Any:
@@ -117,9 +112,7 @@ async def _users(call: ApiCall) -> Any:
 
 
 async def _set_user(call: ApiCall) -> Any:
-    await call.hub.people.set_user(
-        call.person, call.hub.audit, call.path["name"], call.body.role, call.body.teams
-    )
+    await call.hub.people.set_user(call.person, call.path["name"], call.body.role, call.body.teams)
     return {"name": call.path["name"], "role": call.body.role, "teams": call.body.teams}
 
 
@@ -128,16 +121,12 @@ async def _teams(call: ApiCall) -> Any:
 
 
 async def _new_team(call: ApiCall) -> Any:
-    if not re.fullmatch(r"[\w.-]{1,63}", call.body.name):
-        raise InvalidParams("the name of a team is of letters, digits, ., - and _")
-    await call.hub.people.add_team(
-        call.person, call.hub.audit, call.body.name, call.body.description
-    )
+    await call.hub.people.add_team(call.person, call.body.name, call.body.description)
     return {"name": call.body.name, "description": call.body.description}
 
 
 async def _remove_team(call: ApiCall) -> Any:
-    await call.hub.people.remove_team(call.person, call.hub.audit, call.path["name"])
+    await call.hub.people.remove_team(call.person, call.path["name"])
 
 
 async def _policies(call: ApiCall) -> Any:
@@ -174,7 +163,8 @@ async def _try(call: ApiCall) -> Any:
     entry = call.hub.registry.get(asked.agent)
     if entry is None:
         raise EntryNotFound.of_agent(asked.agent)
-    scopes = frozenset([f"role:{asked.role}", *(f"team:{team}" for team in asked.teams)])
+    teams = (f"team:{team_name(team)}" for team in asked.teams)
+    scopes = frozenset([f"role:{asked.role}", *teams])
     caller = Caller(asked.name, scopes=scopes, scheme=KEYS) if asked.name else GUEST
     decision = call.hub.policy.decide(caller, entry, asked.skill or None, asked.may)
     note = ""

@@ -19,6 +19,7 @@ from ..access import SYSTEM, Person, Policy, TrustedKeys
 from ..errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
 from ..settings import HubSettings
 from ..storage import Audit, Changes, Database, Inbox, Transaction
+from ..teams import team_name
 from .cards import CardReader, ReadCard
 from .differences import Side, differences, passes, worst
 from .entries import (
@@ -175,6 +176,8 @@ class Registry:
                 fix="use letters a-z, digits and -, at most 63; the hub's own paths are reserved",
             )
         settings = _checked(by, settings or EntrySettings(), EntrySettings())
+        if team:
+            team_name(team)
         if visibility is Visibility.TEAM and not team:
             raise CannotAdd("an entry for a team needs the team's name", fix="add --team NAME")
         if team and not by.is_admin and team not in by.teams:
@@ -513,6 +516,8 @@ class Registry:
             Outdated: Somebody has.
         """
         entry = self._living(name)
+        if team:
+            team_name(team)
         settings = _checked(by, settings or entry.settings, entry.settings)
         if not by.is_admin:
             self._check_loosened(entry, settings)

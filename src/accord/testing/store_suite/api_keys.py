@@ -20,6 +20,19 @@ async def a_key_is_found_by_its_id(box: Box) -> None:
 
 
 @check
+async def the_scopes_of_a_key_are_those_it_was_made_with(box: Box) -> None:
+    keys = box.store.keys
+    for scopes in (("role:user", "team:hr role:admin"), ("a\tb",), ("",)):
+        refused = False
+        try:
+            await keys.add(StoredApiKey("k2", "mallory", b"m" * 32, 1_000, "", scopes))
+        except ValueError:
+            refused = True
+        assert refused, f"scopes {scopes} were taken; a scope is one word"
+    assert await keys.find("k2") is None
+
+
+@check
 async def a_key_is_revoked_once(box: Box) -> None:
     keys = box.store.keys
     await keys.add(MIA)
