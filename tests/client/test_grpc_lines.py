@@ -73,7 +73,7 @@ async def test_an_address_is_a_host_and_a_port():
                     assert (await client.send("x")).text == "done", place
             for form in bad:
                 place = form.format(f"127.0.0.1:{port}")
-                with pytest.raises(BadCard, match="is no address of gRPC"):
+                with pytest.raises(BadCard, match="is not a gRPC address"):
                     await connect(at(place), retry=ONCE)
     finally:
         await server.stop(None)

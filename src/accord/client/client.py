@@ -75,7 +75,7 @@ class Client:
 
     def __init__(self, connection: AgentConnection) -> None:
         self.connection = connection
-        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that are held
+        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # the open ones, for `cancel`
 
     # About the agent
 
@@ -467,8 +467,8 @@ class Client:
     async def extended_card(self) -> AgentCard:
         """Return the agent's extended card, which it shows only to authenticated callers.
 
-        From then on it is the agent's card: what it offers is used. With `verify=`, only if it is
-        signed as that demands; `notes` says so if not.
+        From then on it is the agent's card: the client uses what it offers. With `verify=` this
+        needs a signature that is trusted; without one, `notes` says that the card is not used.
         """
         value = await self.connection.call("GetExtendedAgentCard", GetExtendedCardRequest())
         return await self.connection.adopt(value)
@@ -578,8 +578,8 @@ class Client:
 
 
 def _check_fields(card: AgentCard, skill: str, fields: Iterable[str]) -> None:
-    """Raise TypeError for a field that a skill does not have. Agents ignore unknown fields, so
-    nobody else would notice a name that is misspelt.
+    """Raise TypeError for a field that a skill does not have. Agents ignore unknown fields, so a
+    misspelt name would go unnoticed.
     """
     schema = card.input_schema(skill) or {}
     known = schema.get("properties")

@@ -58,7 +58,7 @@ class FoundAgent(msgspec.Struct):
     card: AgentCard
     interfaces: list[AgentInterface]
     bind: Callable[[AgentInterface], Binding]
-    # reads an extended card, given as JSON, and chooses its interfaces; none if they can't be used
+    # Reads an extended card, given as JSON, and chooses its interfaces; none if they can't be used.
     read_extended: Callable[[Any], Awaitable[tuple[AgentCard, list[AgentInterface]]]]
     notes: list[str]
     close: Callable[[], Awaitable[None]]
@@ -392,7 +392,7 @@ class AgentConnection:
     # Choosing
 
     async def adopt(self, extended: Any) -> AgentCard:
-        """Return the extended card in a JSON value. What it offers counts from now on."""
+        """Read an extended card, given as JSON, and return it. It is used from now on."""
         found = self.found
         card, interfaces = await found.read_extended(extended)
         if interfaces:
@@ -404,7 +404,7 @@ class AgentConnection:
         return card
 
     def _check_push(self, operation: str, request: Any) -> None:
-        """Raise before anything is sent, if a webhook would never be called."""
+        """Raise PushNotificationNotSupported if a request has a webhook that is never called."""
         if operation in ("SendMessage", "SendStreamingMessage"):
             configuration = request.configuration
             is_wanted = (

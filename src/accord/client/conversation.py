@@ -95,7 +95,7 @@ class Conversation:
             self._remember(reading.reply)
 
     def _take(self, reply: ClientReply) -> None:
-        """Take a reply as the last one: to a message sent here, or given with `reply.answer`."""
+        """Remember a reply as the last one: to a message sent here, or to `reply.answer`."""
         self._reading = None
         self._remember(reply)
 

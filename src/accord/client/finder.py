@@ -142,7 +142,7 @@ class AgentFinder:
         routes: ByOrigin,
         notes: list[str],
     ) -> list[AgentInterface]:
-        """Leave out the interfaces that may not be called. Raises BadCard if none is left."""
+        """Return the interfaces that may be called. Raises BadCard if there are none."""
         search, origin = self._search, routes.origin
         if search.through is None and origin:
             interfaces = await guarded_grpc(interfaces, origin, search.guard, routes, card, notes)
@@ -154,7 +154,7 @@ class AgentFinder:
         self, value: Any, *, routes: ByOrigin, credentials_origin: str, notes: list[str]
     ) -> tuple[AgentCard, list[AgentInterface]]:
         """Return an extended card, given as JSON, and its interfaces; none if they can't be used.
-        They are held to what the public card's are. Raises BadCard if it can't be read.
+        The rules for them are those of the public card. Raises BadCard if it can't be read.
         """
         where = routes.origin or BASE_URL
         found: list[str] = []
@@ -255,7 +255,9 @@ class AgentFinder:
         return _Discovered(local, card, "", server)
 
     async def _verified(self, value: Any, where: str, origin: str, network: ByOrigin) -> Any:
-        """What of a card's JSON counts: of one that has to be signed, what is. Raises BadCard."""
+        """Return the part of a card's JSON that may be used: with `verify=`, what is signed. Raises
+        BadCard.
+        """
         if self._search.trust is None:
             return value
         signed, _ = await verify_card(value, where, self._search.trust, origin, network)

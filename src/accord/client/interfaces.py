@@ -101,7 +101,7 @@ class AgentBindings:
         certificate: The client's, for gRPC.
         ca: Whom to trust, for gRPC.
         proxy: As `connect` takes it, for gRPC.
-        grpc_guards: What addresses of gRPC that a stranger gave are looked at with.
+        grpc_guards: Check gRPC addresses that a stranger gave, by URL.
         notes: Takes what the user should know.
     """
 
@@ -147,7 +147,7 @@ class AgentBindings:
         await self._http.close()
 
     def _note(self, text: str) -> None:
-        """Note what had to be mended in an answer: each thing once, and not without end."""
+        """Note what had to be mended in an answer: each thing once, up to a limit."""
         if text not in self._notes and len(self._notes) < _MAX_NOTES:
             self._notes.append(text)
 
@@ -221,7 +221,7 @@ def choose_interfaces(
         elif key in _OVER_GRPC and not has_grpc:
             missing.append(f"{key[0]} {key[1]}")
         elif key in _OVER_GRPC and (why := _why_no_grpc(interface.url)):
-            wrong.append(f"{interface.url} is no address of gRPC: {why}")
+            wrong.append(f"{interface.url} is not a gRPC address: {why}")
         else:
             usable.append(interface)
     if missing:
@@ -239,7 +239,7 @@ def choose_interfaces(
 
 
 def _why_none(card: AgentCard, wish: InterfaceWish, wrong: list[str]) -> list[str]:
-    """Why none of the interfaces can be used; `wrong` says what is wrong with those we know."""
+    """Say why no interface can be used; `wrong` says what is wrong with those we know."""
     offered = [(i.protocol_binding, i.protocol_version) for i in card.supported_interfaces]
     wanted = {binding.upper() for binding in wish.bindings}
     if wrong and any(
@@ -342,8 +342,8 @@ async def guarded_grpc(
     card: AgentCard,
     notes: list[str],
 ) -> list[AgentInterface]:
-    """Leave out gRPC at addresses a stranger gave and the guard refuses; what is left is looked at
-    again whenever it is connected to.
+    """Leave out gRPC at addresses that a stranger gave and the guard refuses. Others are checked
+    again at each connection.
     """
     left = []
     for interface in interfaces:

@@ -1,4 +1,4 @@
-"""Whether an agent still asks what was passed on to somebody else to be answered."""
+"""Notice that an agent went on without an answer to a question that was passed on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -10,11 +10,11 @@ from .retry import is_interrupted
 
 __all__ = ["LOOK_S", "MovedOn", "still_asks"]
 
-LOOK_S = 60.0  # how often it is looked whether an agent has gone on without an answer
+LOOK_S = 60.0  # between two looks at whether an agent went on without an answer
 
 
 def still_asks(task: Task, question: Message | None) -> bool:
-    """Return whether a task still waits for the answer to this question, as far as can be told."""
+    """Return whether a task still waits for the answer to this question, as far as it says."""
     if task.status.state not in INTERRUPTED:
         return False
     asked = task.status.message
@@ -24,9 +24,9 @@ def still_asks(task: Task, question: Message | None) -> bool:
 
 
 class MovedOn:
-    """Awaits that a task no longer asks this question: its agent need not wait for an answer.
+    """An awaitable that is done when a task no longer asks this question.
 
-    Nothing happens before it is awaited.
+    It does nothing before it is awaited, and may be dropped.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class MovedOn:
                 task = await (await self._connect()).get(self._task_id)
             except (A2AError, AgentFault) as error:
                 if is_interrupted(error):
-                    continue  # an agent that is away has not gone on, as far as we know
-                return  # what is wrong is found when it is read again
+                    continue  # it may still ask: an agent that is away says nothing
+                return  # whoever reads the task next gets the error
             if not still_asks(task, self._question):
                 return

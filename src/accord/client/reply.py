@@ -34,7 +34,7 @@ class ClientReply:
     """What came back: a task, or a bare message. The shortcuts look into whichever it is."""
 
     def __init__(self, client: "Client", found: Task | Message) -> None:
-        # called with what comes back when this is answered, and when that is; of its conversation
+        # Called with the reply to `answer`, and with the replies to that: a conversation sets it.
         self.on_answer: Callable[[ClientReply], None] | None = None
         self._client = client
         self.task = found if isinstance(found, Task) else None
@@ -100,14 +100,14 @@ class ClientReply:
 
     @property
     def ok(self) -> bool:
-        """Whether the agent did it: the task is completed, or it answered without one."""
+        """Return whether the agent did it: the task is completed, or it answered without one."""
         return self.state is TaskState.COMPLETED
 
     @property
     def error(self) -> str:
-        """Why the task failed, was rejected or canceled, in the agent's words; empty if it is not.
+        """Return why the task failed, was rejected or canceled, in the agent's words; else empty.
 
-        An agent that gives no reason gets the state: "failed".
+        If the agent gives no reason, this is the state: "failed".
         """
         if self.task is None or self.state not in _ENDED_BADLY:
             return ""

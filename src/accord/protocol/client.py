@@ -25,7 +25,7 @@ __all__ = ["ClientCodec", "EventFrame", "FrameDecoder", "JsonObject", "error_of"
 
 JsonObject: TypeAlias = dict[str, Any]
 
-MAX_WAIT_S = 9_999_999  # that an agent may ask for
+MAX_WAIT_S = 9_999_999  # the longest Retry-After that is believed
 MAX_TEXT = 2_000
 
 _ALL: list[type[A2AError]] = [getattr(errors, name) for name in errors.__all__]

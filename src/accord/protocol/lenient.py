@@ -44,8 +44,8 @@ def bad_field(error: msgspec.ValidationError) -> InvalidParams:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """What is wrong, and where; a complaint of msgspec ends with the place, unless it is the
-    whole.
+    """Split an error of msgspec into what is wrong and where. The place is missing if it is the
+    whole value.
     """
     what, at, where = text.rpartition(" - at ")
     where = where.removeprefix("key in ")

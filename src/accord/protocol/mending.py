@@ -1,4 +1,4 @@
-"""The last look at an answer that can't be read as it stands: for clients, in every version.
+"""Mend answers that can't be read as they are: for clients, in every version.
 
 Agents forget the ids of messages, and send members that this version does not know. A forgotten id
 is made up. A member that can't be read is left out, so that it does not cost the whole answer.
@@ -57,7 +57,7 @@ class MessageIds:
         self._counts: Counter[bytes] = Counter()
 
     def begin_task(self) -> None:
-        """A whole task follows: its history is counted from the start."""
+        """Count from the start: a whole task follows, with its history."""
         self._counts.clear()
 
     def make(self, task_id: str, message: dict[str, Any]) -> str:
@@ -75,7 +75,7 @@ class MessageIds:
 
 
 def has_empty_id(raw: bytes) -> bool:
-    """Whether this JSON may hold a message whose id is the empty text: as good as none."""
+    """Return whether this JSON may hold a message with an empty id, which is as good as none."""
     return any(empty in raw for empty in _EMPTY_IDS)
 
 
@@ -97,7 +97,7 @@ def read_mended(
 
 
 def mend(value: Any, readers: ObjectReaders, ids: MessageIds, note: Note) -> None:
-    """Put right what stands in an answer: a task, an event, a message, or a page of tasks."""
+    """Mend an answer in place: a task, an event, a message, or a page of tasks."""
     if not isinstance(value, dict):
         return
     for name in _WRAPPERS:
@@ -173,6 +173,7 @@ class _Mender:
                 holder[name] = self.kept(holder[name], self._readers.part, "a part")
 
     def kept(self, items: list[Any], read: Callable[[Any], object], what: str) -> list[Any]:
+        """Return the items that `read` can read, and note the others."""
         kept = []
         for item in items:
             try:
@@ -191,7 +192,7 @@ def _dicts(values: Any) -> Iterable[dict[str, Any]]:
 
 
 def _task_id(value: dict[str, Any]) -> str:
-    """The id of the task an object is, or belongs to."""
+    """Return the id of the task that an object is, or belongs to; empty if it has none."""
     names = ("taskId", "task_id", *(("id",) if "status" in value else ()))
     found = next((value[name] for name in names if value.get(name)), "")
     return found if isinstance(found, str) else ""

@@ -2,11 +2,12 @@
 
 Its address is the user's (`issuer=`), or it stands in the agent's card, which is a stranger's word:
 then it is called through the guard, and gets no client secret unless it is at the agent's own
-origin. Otherwise any agent could have itself sent the secrets of those who call it. And all its
-endpoints are at one origin: else a card could send a person to an honest server to agree, and have
-the code sent to a server of its own (RFC 9700, section 4.4). The page where a code of another
-device is entered is there too: else the code could be one that the agent has asked an honest server
-for.
+origin. Otherwise any agent could have itself sent the secrets of those who call it.
+
+All endpoints that a card names have to be at one origin. Otherwise a card could send a person to an
+honest server to agree, and have the code sent to a server of its own (RFC 9700, section 4.4). The
+page where a device's code is entered has to be there too. Otherwise an agent could ask an honest
+server for a code, and have a person enter it there.
 """
 
 import time
@@ -33,7 +34,7 @@ __all__ = [
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OIDC = "/.well-known/openid-configuration"
-_LONGEST_S = 1e9  # that a server may call a token good for
+_LONGEST_S = 1e9  # the longest time a server may say that a token is valid
 _RFC8414 = "/.well-known/oauth-authorization-server"
 
 _json = msgspec.json.Decoder()
@@ -166,8 +167,8 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
         )
 
     def check_origins(self, *pages: str) -> None:
-        """Check that endpoints at the word of a card are at one origin, and pages it sends a person
-        to are there too.
+        """Check that the endpoints a card names are at one origin, and so are `pages` that a person
+        is sent to.
 
         Raises:
             Unauthenticated: They are not.
@@ -184,11 +185,11 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
             raise Unauthenticated(
                 f"the card of {self.agent} names an authorization server at several origins "
                 f"({', '.join(origins)}), so one could get what is meant for another: name the "
-                "server you trust yourself, with issuer= (accord auth login --issuer)"
+                "server you trust with issuer= (accord auth login --issuer)"
             )
 
     def is_itself(self, named: str | None) -> bool:
-        """Whether a browser's answer comes from this server, by the `iss` it brings (RFC 9207)."""
+        """Return whether a browser's answer is from this server, by its `iss` (RFC 9207)."""
         if named is None:
             return not self.names_itself
         if self.issuer:
@@ -309,7 +310,7 @@ def _issuer_of(url: str) -> str:
     if url.endswith(_OIDC):
         return url.removesuffix(_OIDC)
     origin, is_rfc8414, path = url.partition(_RFC8414)
-    is_path = path[:1] in ("", "/")  # else the rest would make another host of the one before
+    is_path = path[:1] in ("", "/")  # any other text would change the host before it
     return origin + path if is_rfc8414 and is_path else url
 
 

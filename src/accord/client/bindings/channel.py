@@ -1,9 +1,9 @@
 """A gRPC channel to one address. Needs grpcio, which comes with `accord[grpc]`.
 
-An address that a stranger gave is resolved here, looked at by the guard, and the channel is bound
-to exactly what was looked at: grpcio would resolve the name once more, and a resolver may answer
-differently the second time. A channel that has lost its connection is replaced: the name is
-resolved and looked at again.
+An address that a stranger gave is resolved here and checked by the guard. The channel is then bound
+to exactly the addresses that were checked: grpcio would resolve the name once more, and a resolver
+may answer differently the second time. A channel that has lost its connection is replaced, with the
+name resolved and checked again.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ class GrpcChannel:
     Args:
         url: The address as the card has it, for errors.
         where: The same, as it was read and checked.
-        options: Of the channel.
+        options: Options of the channel.
         credentials: For TLS; None for a plain connection.
-        guard: What looks at the addresses of a stranger's name; None for the user's own.
+        guard: Checks the addresses of a stranger's name; None for an address of the user's own.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class GrpcChannel:
         self._credentials = credentials
         self._guard = guard
         self._lock = asyncio.Lock()
-        self._calls = 0  # that use the channel now
-        self._failed = 0  # channels that never got a connection
+        self._calls = 0  # how many use the channel now
+        self._failed = 0  # how many channels never got a connection
         self._channel: Any = None
         # From the parts, never from the card's text: grpcio has schemes of its own, as unix: and
         # ipv4:, and would read an address in another way than the guard.
@@ -57,7 +57,7 @@ class GrpcChannel:
 
     @contextlib.asynccontextmanager
     async def used(self) -> AsyncIterator[Any]:
-        """The channel, for one call.
+        """Yield the channel for one call.
 
         Raises:
             Unreachable: The name can't be resolved, or leads to an address the guard refuses.
@@ -77,8 +77,8 @@ class GrpcChannel:
             await channel.close()
 
     def _is_alive(self) -> bool:
-        """Whether the channel may be used as it is. While calls use it, it stays: with its last
-        one it would end them too.
+        """Return whether the channel can be used as it is. It is kept while calls use it: closing
+        it would end them.
         """
         return self._channel is not None and (
             self._calls > 0 or self._channel.get_state() in _ALIVE

@@ -288,10 +288,10 @@ def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
 
 
 def _is_proxied(where: Url) -> bool:
-    """Whether the environment has a proxy for this address, by the same rules as for HTTP."""
+    """Return whether the environment has a proxy for this address, as for HTTP."""
     try:
         return Proxies.from_environment().of(where) is not None
-    except ValueError:  # none that HTTP could use; grpcio says what it thinks of it
+    except ValueError:  # HTTP could not use it; grpcio reports what is wrong
         return True
 
 

@@ -22,7 +22,7 @@ class ByOrigin:
         self, card_http: Http, elsewhere: Callable[[Guard | None], Http], egress_proxy: str = ""
     ) -> None:
         self.origin = ""  # the agent's; empty while it is not known: then every place is its own
-        # What addresses of gRPC elsewhere are looked at with, each time they are connected to.
+        # The guards of gRPC addresses elsewhere, by URL. They check at each connection.
         self.grpc_guards: dict[str, Guard] = {}
         self._card_http = card_http
         self._make = elsewhere

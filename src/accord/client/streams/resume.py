@@ -48,7 +48,7 @@ StreamEvent: TypeAlias = Task | StatusUpdate | ArtifactUpdate | Message | Gap
 _LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
 
 _LAST_BYTES_S = 0.2
-_LAST_EVENTS_S = 1.0  # after the task has ended
+_LAST_EVENTS_S = 1.0  # for the rest of the stream, after the task has ended
 _POLL_MOST_S = 2.0
 
 
@@ -130,7 +130,7 @@ class Stream:
         )
         self._echo: Echo | None = None
         self._reading: asyncio.Timeout | None = None  # while it waits for the next frame
-        self._end_by: float | None = None  # the task has ended: when the stream should have, too
+        self._end_by: float | None = None  # by when the stream of a task that ended has to end
         client.streams.add(self)
 
     def __aiter__(self) -> "Stream":
@@ -268,7 +268,7 @@ class Stream:
                 await self._drop()
 
     async def _next(self, source: AsyncIterator[list[Item]]) -> list[Item]:
-        """Return what comes next; raises TimeoutError if the task has ended and nothing comes."""
+        """Return what comes next. Raises TimeoutError if the task has ended and nothing comes."""
         try:
             async with asyncio.timeout_at(self._end_by) as self._reading:
                 return await anext(source)
@@ -276,13 +276,13 @@ class Stream:
             self._reading = None
 
     def expect_end(self) -> None:
-        """Wait for the rest only for a moment: the agent has said elsewhere that the task ended."""
+        """Limit the wait for the rest: the agent said elsewhere that the task ended."""
         self._end_by = asyncio.get_running_loop().time() + _LAST_EVENTS_S
         if self._reading is not None and not self._reading.expired():
             self._reading.reschedule(self._end_by)
 
     async def _end_late(self) -> None:
-        """The agent forgot to end the stream: ask how the task stands."""
+        """Drop a stream that the agent forgot to end, and fetch the task."""
         self._end_by = None
         await self._drop()
         await self._fetch_task()

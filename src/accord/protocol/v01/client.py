@@ -137,9 +137,9 @@ def _result(operation: str, value: Any, request: Any) -> Any:
 
 def read_task(value: Any) -> Task:
     task = v01.read_task(value)
-    _name(task["status"].get("message"))
+    _set_id(task["status"].get("message"))
     for message in task.get("history", ()):
-        _name(message)
+        _set_id(message)
     return legacy.convert(task, Task)
 
 
@@ -166,7 +166,7 @@ def frames(request: Any, note: Note) -> FrameDecoder:
         is_status = isinstance(event, StatusUpdate)
         status = event.status if is_status else TaskStatus(state=TaskState.WORKING)
         said = msgspec.to_builtins(request.message)
-        _name(said)  # as it will be called when the agent tells the history
+        _set_id(said)  # the id it will have in the history that the agent sends
         task = Task(
             id=event.task_id,
             context_id=event.context_id,
@@ -188,7 +188,7 @@ def _event(value: Any, request: Any) -> Any:
     event = v01.read_event(value)
     status = event.get("statusUpdate", {}).get("status")
     if status is not None:
-        _name(status.get("message"))
+        _set_id(status.get("message"))
     found = legacy.convert(event, StreamResponse).event
     found.context_id = found.context_id or _context(request)
     return found
@@ -198,7 +198,8 @@ def _context(request: Any) -> str:
     return request.message.context_id if isinstance(request, SendMessageRequest) else ""
 
 
-def _name(message: JsonObject | None) -> None:
+def _set_id(message: JsonObject | None) -> None:
+    """Give a message an id by its content: 0.1 has none, and the same message comes again."""
     if message is not None:
         said = _encode([message["role"], message["parts"]])
         message["messageId"] = hashlib.sha256(said).hexdigest()[:32]

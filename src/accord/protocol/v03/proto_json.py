@@ -406,7 +406,9 @@ def read_list(value: Any) -> Json:
 
 
 def _past(text: str) -> str:
-    """A time as it was written; what is none is refused where requests are checked."""
+    """Return a time as it was written. Refuse one in the future; what is no time is refused
+    later, with the whole request.
+    """
     with contextlib.suppress(ValueError, OverflowError):
         v03.check_past(datetime.datetime.fromisoformat(text).timestamp() * 1000)
     return text

@@ -60,7 +60,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _readers(form: Form) -> ObjectReaders:
-    """ObjectReaders of both variants: the objects of the prose have a `kind`, or parts with one."""
+    """Return readers of both variants: of the proto definition, and of the prose with `kind`."""
 
     def either(
         prose: Callable[[Any], object], proto: Callable[[Any], object]
