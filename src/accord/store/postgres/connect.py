@@ -70,7 +70,8 @@ FULL = asyncpg.TooManyConnectionsError  # the database, or the role, has no conn
 # Connections that are left for those who are no superusers.
 FREE = (
     "SELECT current_setting('max_connections')::int "
-    "- current_setting('superuser_reserved_connections')::int - count(*)::int "
+    "- current_setting('superuser_reserved_connections')::int "
+    "- coalesce(current_setting('reserved_connections', true)::int, 0) - count(*)::int "
     "FROM pg_stat_activity WHERE backend_type = 'client backend'"
 )
 

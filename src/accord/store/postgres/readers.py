@@ -74,9 +74,10 @@ class Readers:
             self._put_back(db)
 
     def give_way(self) -> None:
-        """The writer or the heartbeat gets no connection: give back what we have, and make no more
-        for a while.
+        """The writer or the heartbeat gets no connection, ours or another replica's: give back what
+        we have, and make no more for a while.
         """
+        self._say_short("others have none")
         self._yields_until_s = time.monotonic() + YIELD_S
         for db, _ in self._idle:
             self._drop(db)
@@ -126,16 +127,19 @@ class Readers:
             self._size -= 1
             if not isinstance(error, FULL):
                 raise
-            if not self._is_short:
-                self._is_short = True
-                log_.warning(
-                    "%s has no connection left for reading (%s): reads share those there are",
-                    self._options.place,
-                    error,
-                )
+            self._say_short(str(error))
             return None
         self._is_short = False
         return db
+
+    def _say_short(self, why: str) -> None:
+        """Say, once for each time it begins, why reads are slow."""
+        if not self._is_short:
+            self._is_short = True
+            log_.warning(
+                "%s has no connection left for reading (%s): reads share those there are",
+                *(self._options.place, why),
+            )
 
     def _put_back(self, db: Any) -> None:
         now_s = time.monotonic()
