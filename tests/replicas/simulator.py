@@ -250,7 +250,10 @@ class Remote:
         return stored
 
     async def claim(self, namespace: Namespace, task_id: str, **how: Any) -> Record | None:
-        return await self._call(lambda: self.inner.claim(namespace, task_id, **how))
+        record = await self._call(lambda: self.inner.claim(namespace, task_id, **how))
+        if record is not None and how.get("watch") and record.owner not in (0, self.replica):
+            self._watched.add(record.key)
+        return record
 
     async def unclaim(self, key: int, pos: int) -> None:
         await self._call(lambda: self.inner.unclaim(key, pos))

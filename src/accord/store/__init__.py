@@ -31,6 +31,7 @@ from .keys import KeyStore, StoredApiKey
 from .logins import LoginStore, StoredLogin
 from .open import open_store
 from .push import DeadLetter, Outcome, Push, PushStore
+from .rules import is_full_piece
 
 __all__ = [
     "MAX_POSTS",
@@ -66,6 +67,7 @@ __all__ = [
     "StoredLogin",
     "Wake",
     "is_armed",
+    "is_full_piece",
     "open_store",
     "point",
 ]

@@ -400,9 +400,10 @@ class Store(Protocol):
         reopen: bool = False,
         known: int = 0,
         format: int = ANY_FORMAT,
+        watch: bool = False,
     ) -> Record | None:
         """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it
-        stands.
+        stands. With `watch`, one that another replica owns is watched, as `load` does.
 
         One that has ended is nobody's, unless it is to be reopened; nor is one with entries of a
         newer `format` than the caller can read. If its log has not grown since
@@ -444,7 +445,7 @@ class Store(Protocol):
 
     async def read(self, after: Mapping[int, int]) -> list[Row]:
         """Return the rows that hold entries after these positions (task: position), in order; a
-        bounded piece for each task.
+        bounded piece for each task: if there is more, the piece is full (`is_full_piece`).
         """
         ...
 

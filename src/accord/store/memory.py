@@ -409,6 +409,7 @@ class MemoryStore:
         reopen: bool = False,
         known: int = 0,
         format: int = ANY_FORMAT,
+        watch: bool = False,
     ) -> Record | None:
         task = self._state.find(namespace, task_id)
         if task is None:
@@ -421,6 +422,8 @@ class MemoryStore:
             seen = task.seen()
             seen.died_ms = died_ms
             return seen
+        if watch and record.owner not in (0, self.replica):
+            self._state.watchers[record.key][self] = None
         return task.seen()
 
     async def unclaim(self, key: int, pos: int) -> None:

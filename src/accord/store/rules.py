@@ -1,8 +1,9 @@
 """What all stores share: states by their numbers, and how much one call returns."""
 
 import logging
+from collections.abc import Sequence
 
-from .contract import Leaves
+from .contract import Leaves, Row
 
 __all__ = [
     "ENDED",
@@ -10,6 +11,7 @@ __all__ = [
     "PIECE_BYTES",
     "PIECE_ROWS",
     "WAITING",
+    "is_full_piece",
     "is_released",
     "log_overwritten",
 ]
@@ -23,6 +25,11 @@ WAITING = (6, 8)  # for their client: input-required, auth-required
 # One `read` returns no more than this of one task, but at least a row.
 PIECE_ROWS = 256
 PIECE_BYTES = 4 << 20
+
+
+def is_full_piece(rows: Sequence[Row]) -> bool:
+    """Whether these rows of one task are as many as one `read` returns: there may be more."""
+    return len(rows) >= PIECE_ROWS or sum(len(row.data) for row in rows) > PIECE_BYTES
 
 
 def is_released(leaves: Leaves, posts: int, posts_read: int) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 from ...model import FINAL, A2AError, Fold, Limits, Task, TaskState
@@ -51,6 +51,8 @@ class Directory:
         # An answer of the store was lost that may have made tasks ours.
         self.may_own_more = False
         self.damaged: set[int] = set()  # tasks that can't be read, which was logged
+        # Claims a task. Whoever reads what other processes write watches it, if it is another's.
+        self.claim: Callable[..., Awaitable[Record | None]] = store.claim
         # Called when there may be posts for these tasks.
         self.on_posts: Callable[[Collection[int]], None] = lambda tasks: None
         # Called with a slot that is read, and whose task ceases to be ours.
@@ -205,7 +207,7 @@ class Directory:
         with self._claiming(slot):
             cached = slot.log
             known = cached.pos if cached is not None and cached.state not in FINAL else 0
-            record = await self._store.claim(*place, reopen=reopen, known=known, format=FORMAT)
+            record = await self.claim(*place, reopen=reopen, known=known, format=FORMAT)
             if record is None or record.owner != self._store.replica:
                 self._deny(slot)
                 return record

@@ -45,8 +45,8 @@ class Receipt:
             self._seq = self._pos = 0
         elif self._tail.pos < turn:  # nothing after it is stored
             self._seq, self._pos = self._tail.seq, self._tail.pos
-        else:  # it was sent before: its answer may be there
-            self._seq, self._pos = 0, turn
+        else:  # its answer may be there
+            self._seq, self._pos = self._tail.seq_at(turn) or 0, turn
         self._cuts = self._tail.cuts
         self._is_open = True
         self._tail.expect(turn)
@@ -73,7 +73,13 @@ class Receipt:
 
     async def snapshot(self, history_length: int | None = None) -> Snapshot:
         """Return the task as it is now, once the message is stored. Raises as `stored` does."""
-        return await self._views.stored_snapshot(self.task, history_length)
+        return await self._views.stored_snapshot(await self._current(), history_length)
+
+    async def _current(self) -> Log | Record:
+        """The task with the message in it."""
+        if isinstance(self.task, Log) or self.task.pos >= self.turn:
+            return self.task
+        return await self._views.record(self._tail)
 
     async def stream(self, history_length: int | None = None) -> View:
         """Return a cursor that ends with the answer, once the message is stored.
@@ -85,7 +91,9 @@ class Receipt:
         if self.is_new and (history_length is None or history_length > 0):
             await self.stored()
             return View(self._views, self._tail, seq=0, pos=0, turn=self.turn)
-        return await self._views.now(self.task, turn=self.turn, history_length=history_length)
+        return await self._views.now(
+            await self._current(), turn=self.turn, history_length=history_length
+        )
 
     async def answer(self, history_length: int | None = None) -> Snapshot:
         """Return the task as it stood when the message was answered.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Coroutine
 from typing import Any
 
 from ...model import FINAL, A2AError
-from ...store import Namespace, Record, Store
+from ...store import Namespace, Record, Store, is_full_piece
 from ..log import state_of
 from ..ownership import Directory
 from .tail import Tail
@@ -26,6 +26,7 @@ class RemoteTails:
         self._store = store
         self._directory = directory
         self._watches = Watches(store, self._is_read)
+        directory.claim = self._watches.claim
         self._woken: set[int] | None = set()  # tasks to be read again, None for all
         self._reading: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[None]] = set()
@@ -46,6 +47,9 @@ class RemoteTails:
         there is a tail of it.
         """
         return await self._watches.load(namespace, task_id)
+
+    def is_watched(self, key: int) -> bool:
+        return key in self._watches
 
     def follow(self, tail: Tail) -> None:
         """Read what other processes write of a task, from where its tail stands."""
@@ -104,14 +108,15 @@ class RemoteTails:
                     await self._check_lengths(tails)
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
             except A2AError as error:
-                log_.warning("reading what other processes wrote failed; trying again: %s", error)
+                log_.debug("reading what other processes wrote failed; trying again: %s", error)
                 await asyncio.sleep(RETRY_S)
                 self._look_again(tails)
                 continue
             for key, tail in tails.items():
                 if mine := [row for row in rows if row.task == key]:
                     tail.extend_rows(mine)
-                    self._look_again({key})  # there may be more
+                    if is_full_piece(mine):
+                        self._look_again({key})
 
     def _look_again(self, tasks: Collection[int]) -> None:
         if self._woken is not None:

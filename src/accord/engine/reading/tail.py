@@ -43,6 +43,7 @@ class Tail:
         "seq",
         "skipped",
         "slot",
+        "start",
         "state",
         "views",
     )
@@ -66,6 +67,7 @@ class Tail:
         self.log: Log | None = None  # while the task is ours; set by the slot
         self.artifacts: list[str] = []  # their ids, in order, if the log is not here to ask
         self.events: list[Event] = []
+        self.start = pos  # all events after this position are among these
         self.skipped = 0  # up to here there may be entries that were not looked at
         self.senders: dict[
             int, int
@@ -114,7 +116,7 @@ class Tail:
             return
         self.pos = pos
         if events and events[0].seq > self.seq + 1:
-            self.events = []  # some are missing: views read the store
+            self.events, self.start = [], events[0].pos - 1  # views read what is missing
         if events and events[0].seq <= self.seq:
             events = [event for event in events if event.seq > self.seq]
         if not events:
@@ -149,6 +151,7 @@ class Tail:
             if row.pos > self.pos + 1:
                 self.events, self.seq = [], row.seq  # some are missing: views read the store
                 self.skipped = row.pos
+                self.start = row.pos + row.data.count(b"\n")
                 self.wake()
             for pos, _, _, entry in entries_of([row], self.ids):
                 if isinstance(entry, PostRefused):
@@ -167,13 +170,13 @@ class Tail:
         """The log is known up to here from now on. What lies between is read from the store."""
         if pos > self.pos:
             self.events, self.pos, self.seq, self.state = [], pos, seq, state
-            self.skipped = pos
+            self.skipped = self.start = pos
             self.wake()
 
     def cut(self, pos: int, seq: int, state: TaskState) -> None:
         """The store has lost what came after this position."""
         self.events, self.pos, self.seq, self.state = [], pos, seq, state
-        self.skipped = self.cut_at = pos
+        self.skipped = self.cut_at = self.start = pos
         self.cuts += 1
         self.wake()
 
@@ -192,6 +195,12 @@ class Tail:
             return _NONE
         first = self.seq - len(self.events) + 1
         return self.events[seq + 1 - first :] if seq + 1 >= first else None
+
+    def seq_at(self, pos: int) -> int | None:
+        """The number of the last event up to a position; None if that is not in memory."""
+        if not self.start <= pos <= self.pos:
+            return None
+        return self.seq - sum(event.pos > pos for event in self.events)
 
     def post(self, post_id: int) -> int | PostRefused | None:
         """What became of a post: the number of its turn, or why there is none; None if that is not
@@ -236,3 +245,4 @@ class Tail:
                 break
             keep += 1
         del self.events[: len(self.events) - keep]
+        self.start = self.events[0].pos - 1 if self.events else self.pos

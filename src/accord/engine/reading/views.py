@@ -201,7 +201,7 @@ class Views:
         return []
 
     async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:
-        return await self._reader.shown_at(await self._record(tail), pos, history_length)
+        return await self._reader.shown_at(await self.record(tail), pos, history_length)
 
     async def stored_snapshot(
         self, of: Log | Record, history_length: int | None = None
@@ -213,7 +213,7 @@ class Views:
         if tail.log is not None and not tail.log.is_lost:
             made: Snapshot = await tail.log.stored(tail.log.snapshot())
             return made
-        return await self._reader.shown(await self._record(tail), None)
+        return await self._reader.shown(await self.record(tail), None)
 
     async def outcome(self, tail: Tail, post: int, pos: int) -> int | PostRefused | None:
         while rows := await self._store.read({tail.slot.key: pos}):
@@ -226,10 +226,11 @@ class Views:
         return None
 
     async def is_over(self, tail: Tail) -> bool:
-        record = await self._record(tail)
+        record = await self.record(tail)
         return state_of(record.state) in FINAL and not record.owner and tail.pos >= record.pos
 
-    async def _record(self, tail: Tail) -> Record:
+    async def record(self, tail: Tail) -> Record:
+        """Return a task as the store has it."""
         record = await self._store.load(tail.namespace, tail.ids.task_id)
         if record is None:
             raise Unavailable("the task is gone")

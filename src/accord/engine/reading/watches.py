@@ -1,7 +1,7 @@
 """Which tasks of other processes this process watches: the store wakes it when they grow."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ...model import A2AError
 from ...store import Namespace, Record, Store
@@ -50,13 +50,35 @@ class Watches:
         Raises:
             Unavailable: The store can't be read.
         """
+        return await self._begin(
+            lambda: self._store.load(namespace, task_id, watch=True), lambda record: True
+        )
+
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool, known: int, format: int
+    ) -> Record | None:
+        """Claim a task, as a store does. One that another process owns is watched from here on."""
+
+        async def claim() -> Record | None:
+            return await self._store.claim(
+                namespace, task_id, reopen=reopen, known=known, format=format, watch=True
+            )
+
+        # A task that nobody owns, or we do, is not watched: nobody else writes it.
+        return await self._begin(claim, lambda record: record.owner not in (0, self._store.replica))
+
+    async def _begin(
+        self,
+        call: Callable[[], Awaitable[Record | None]],
+        is_watched: Callable[[Record], bool],
+    ) -> Record | None:
         self._loading += 1
         try:
             while True:
                 finished, forgotten = self._finished, self._forgotten
-                record = await self._store.load(namespace, task_id, watch=True)
-                if record is None:
-                    return None
+                record = await call()
+                if record is None or not is_watched(record):
+                    return record
                 if self._ended.get(record.key, 0) > finished or self._forgotten > forgotten:
                     continue
                 self._watched.add(record.key)

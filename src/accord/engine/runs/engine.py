@@ -261,7 +261,7 @@ class Engine:
                 record, request, sender, idempotency, reopen=reopen, seen=seen
             )
             if posted is not None:
-                return self.tasks.receipt(posted)
+                return posted
             if idempotency is not None and await self._is_used(idempotency):
                 raise Lost()  # another process was faster with the same key
             refused += 1

@@ -21,7 +21,7 @@ from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import NOBODY, Log, PostRefused, Sender
-from ..reading import Accepted, View
+from ..reading import Accepted, Receipt, View
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -70,7 +70,7 @@ class Posts:
         *,
         seen: int,
         reopen: bool = False,
-    ) -> Accepted | None:
+    ) -> Receipt | None:
         """Send a message to a task another process owns; None if that has left it meanwhile.
         `seen` is how far the log was stored when the message came.
         """
@@ -87,6 +87,10 @@ class Posts:
                 return None
             async with asyncio.timeout(OUTCOME_S):
                 outcome = await view.post_outcome(post_id)
+            if isinstance(outcome, PostRefused):
+                raise error_of(outcome.error, outcome.text)
+            # Before the view is closed: what was read of the task is not read again.
+            return self._engine.tasks.receipt(Accepted(record, outcome))
         except TimeoutError:
             raise Unavailable(
                 f"the message for task {record.id} is stored, but its process has not "
@@ -96,10 +100,6 @@ class Posts:
             ) from None
         finally:
             view.close()
-        if isinstance(outcome, PostRefused):
-            raise error_of(outcome.error, outcome.text)
-        now = await self._engine.tasks.store.load(record.namespace, record.id)
-        return Accepted(now or record, outcome)  # with the message in it
 
     async def cancel(self, record: Record) -> Snapshot | None:
         """Have the owner of a task end it as canceled. Return the task as it ended; None if its
@@ -146,9 +146,12 @@ class Posts:
         return True
 
     async def _watch(self, record: Record) -> View | None:
-        tasks = self._engine.tasks
-        now = await tasks.views.remote.watch(record.namespace, record.id)
-        return await tasks.views.after(now, now.seq, pos=now.pos) if now is not None else None
+        """Return a view of what comes after a record; None if the task is gone."""
+        views = self._engine.tasks.views
+        now: Record | None = record
+        if not views.remote.is_watched(record.key):  # else the claim has begun to watch it
+            now = await views.remote.watch(record.namespace, record.id)
+        return await views.after(now, now.seq, pos=now.pos) if now is not None else None
 
     async def _post(
         self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None
@@ -159,10 +162,16 @@ class Posts:
     # To our own tasks
 
     def _wake(self, tasks: Collection[int] | None) -> None:
+        slot = self._engine.tasks.directory.slot
         if tasks is None:
             self._woken = None
         elif self._woken is not None:
-            self._woken.update(tasks)
+            # Of a task that we only read, the posts are its owner's.
+            self._woken.update(
+                key for key in tasks if (one := slot(key)) is None or one.log is not None
+            )
+        if not self._woken and self._woken is not None:
+            return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
 

@@ -42,6 +42,7 @@ from ..logins import LoginStore
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .admin import count
+from .claims import claim_sql
 from .connect import (
     BROKEN,
     CONNECT_S,
@@ -601,40 +602,39 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
         reopen: bool = False,
         known: int = 0,
         format: int = ANY_FORMAT,
+        watch: bool = False,
     ) -> Record | None:
         if "\0" in task_id:
             return None
-        # The row is locked first: who owned it, and whether that one lives, is asked of its newest
-        # version.
-        ended = "" if reopen else f"AND state NOT IN ({_ENDED})"
-        claimed = await self.fetch(
-            f"""
-WITH old AS MATERIALIZED (
-  SELECT key, owner FROM {{s}}.tasks WHERE namespace = $1 AND id = $2 {ended}
-    AND format <= $4 AND (owner IS NULL
-      OR NOT EXISTS (SELECT FROM {{s}}.replicas r WHERE r.id = owner AND r.died IS NULL))
-  FOR UPDATE
-)
-UPDATE {{s}}.tasks t SET owner = $3 FROM old WHERE t.key = old.key
-RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
+        schema = self.options.schema
+        select_ = select_bare(schema) if known else select(schema)
+        rows = await self.fetch(
+            claim_sql(reopen=reopen, watch=watch)
+            + f"SELECT t.*, c.pos, c.seen_ms, w.pos FROM ({select_} "
+            "WHERE t.namespace = $1 AND t.id = $2) t "
+            "LEFT JOIN claimed c ON true LEFT JOIN watched w ON true",
             number(namespace),
             task_id,
             self.replica,
             format,
         )
-        if known:
-            rows = await self.fetch(
-                select_bare(self.options.schema)
-                + "WHERE t.namespace = $1 AND t.id = $2 AND t.pos = $3",
-                number(namespace),
-                task_id,
-                known,
-            )
-            record = bare_record_of(rows[0]) if rows else await self._load(namespace, task_id)
-        else:
-            record = await self._load(namespace, task_id)
-        if record is not None and claimed:
-            record.died_ms = claimed[0][1] or 0
+        if not rows:
+            return None
+        *row, claimed_pos, seen_ms, watched_pos = rows[0]
+        record = bare_record_of(row) if known else record_of(row)
+        if record.namespace != namespace:
+            return None
+        # The task was read as it was before the claim, which has waited for commits under way.
+        pos = claimed_pos or watched_pos or record.pos
+        if pos != record.pos or (known and known != pos):
+            again = await self._load(namespace, task_id)
+            if again is None:
+                return None
+            record = again
+        if claimed_pos is not None:
+            record.owner, record.died_ms = self.replica, seen_ms or 0
+        elif watch and record.owner not in (0, self.replica):
+            self._wakes.watched.setdefault(record.key, record.pos)
         return record
 
     async def unclaim(self, key: int, pos: int) -> None:

@@ -528,6 +528,7 @@ class SqliteStore:
         reopen: bool = False,
         known: int = 0,
         format: int = ANY_FORMAT,
+        watch: bool = False,
     ) -> Record | None:
         record = self._known(namespace, task_id, known) if known else None
         if record is None:
