@@ -58,8 +58,8 @@ class Hub:
         limits: Limits | None = None,
         push: PushSettings | None = None,
     ) -> None:
-        # Behind a proxy on this machine everybody comes over loopback: what counts is the address
-        # that people use.
+        # Behind a proxy on this machine every request comes over loopback, so the address that
+        # people use decides.
         self.is_local = is_local(settings.host, settings.url, settings.trusted_proxy)
         self.settings = settings
         self.admin_key = ""  # of whoever may read the hub's folder

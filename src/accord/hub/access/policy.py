@@ -156,11 +156,11 @@ class Policy:
         return SkillChoice(Decision("deny", reason), allowed=allowed)
 
     def lapsing(self, entry: Entry, changed: Entry) -> list[str]:
-        """Return the rules that bind an entry, or a skill of it, and would no longer if the entry
-        became `changed`: what its maker or owner writes must not undo what an admin decided.
+        """Return the rules that bind an entry, or a skill of it, and would no longer bind it as
+        `changed`: what its maker or owner writes must not undo what an admin decided.
 
-        A skill that is gone is no harm, unless a new one that the rule does not bind stands beside
-        it: that may be the same under another name.
+        A skill may go. But if there is also a new skill that the rule does not bind, it may be the
+        same skill under another name.
         """
         return [rule.words for rule in self._rules or () if _lapses(rule, entry, changed)]
 

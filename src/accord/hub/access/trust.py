@@ -76,7 +76,7 @@ class TrustedKeys:
             fault = _malformed(signatures)
         if fault:
             return SignatureReport(status="invalid", why=fence_line(fault, 300)), card
-        return SignatureReport(status="unknown key", why=_named(signatures)), card
+        return SignatureReport(status="unknown key", named=_named(signatures)), card
 
     def refusal(self, report: SignatureReport, policy: str) -> str:
         """Why a card may not be used; empty if it may."""
@@ -158,7 +158,7 @@ def _jwk_set(jwks: Any, pem: str) -> dict[str, Any]:
 
 
 def _named(signatures: list[Any]) -> str:
-    """The keys that signatures name. Nobody has verified them: they are shown, never compared."""
+    """Return the keys that signatures name. Nobody verified them: show them, never compare them."""
     found = []
     for one in signatures[:MAX_SIGNATURES]:
         try:

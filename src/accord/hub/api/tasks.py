@@ -1,4 +1,4 @@
-"""Routes of tasks: what an admin does for those who have no login."""
+"""Routes of tasks: an admin answers for guests, who have no login."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def _service(call: ApiCall, name: str) -> Service:
 
 
 async def _answer(call: ApiCall) -> Any:
-    """Answer the question of a guest's task. Guests have no login, so nobody is passed over; the
-    answers of everybody else are their own.
+    """Answer the question of a guest's task. Guests have no login, so an admin may answer for them.
+    Every other caller answers its own questions.
     """
     name, id_ = call.path["name"], call.path["id"]
     service, given = _service(call, name), Call(caller=GUEST)
@@ -61,7 +61,7 @@ async def _answer(call: ApiCall) -> Any:
         context_id=record.context_id,
         metadata={ANSWERED_BY: call.person.name},
     )
-    # First: what is not in the audit log is not done.
+    # Before it is sent: nothing is done that is not in the audit log.
     await call.hub.audit.write(call.person.name, "task.answer", f"{name}/{id_}", {"for": "guest"})
     request = SendMessageRequest(
         message=message, configuration=SendConfiguration(return_immediately=True)

@@ -1,4 +1,4 @@
-"""Notices when the hub itself is slow: a probe it was too busy for says nothing of an agent."""
+"""Notice when the hub itself is slow: then a probe says nothing about its agent."""
 
 import asyncio
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Self
 
 __all__ = ["BUSY_MS", "LoopWatch"]
 
-BUSY_MS = 100.0  # that a timer of ours comes late by
+BUSY_MS = 100.0  # a hub whose timers come later than this is busy
 _STEP_S = 0.02
 
 

@@ -23,8 +23,9 @@ __all__ = ["Speed", "after_message", "after_reach"]
 MISSES = 3  # rounds, until an agent is down
 GONE_MS = 7 * 24 * 3600 * 1000
 MESSAGES = 2  # so many that failed in a row make an agent broken
-SLOWER = 3.0  # than its usual median, to be degraded,
-SLOW_MS = 500.0  # and at least so slow: what takes 4 ms instead of 1 troubles nobody
+# An agent is degraded if it is this many times slower than its usual median, and at least this
+# slow: nobody minds 4 ms instead of 1.
+SLOWER, SLOW_MS = 3.0, 500.0
 
 _AWAY = (Category.DNS, Category.REFUSED, Category.TLS, Category.TIMEOUT)
 

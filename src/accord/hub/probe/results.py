@@ -34,7 +34,7 @@ class ProbeResults:
     async def add(
         self, agent: str, at_ms: int, *, is_ok: bool, category: str, ms: int | None
     ) -> None:
-        """Keep the result of a probe. `ms` is None if how long it took says nothing."""
+        """Store the result of a probe. `ms` is None if its time says nothing about the agent."""
         ms = _UNKNOWN if ms is None else ms
         hour = at_ms - at_ms % HOUR_MS
         async with self._db.transaction() as db:

@@ -200,7 +200,7 @@ class Prober:
             report: ProbeReport = await probe(card, timeout_s=TIMEOUT_S, guard=guard, auth=auth)
         now = now_ms()
         times = [one.ms for one in report.interfaces if one.is_ok]
-        # What took long because the hub itself was busy is not the agent's time.
+        # If the hub itself was busy, the time is not the agent's.
         ms = None if watch.was_busy else max(times, default=0)
         await self.results.add(entry.id, now, is_ok=bool(times), category=report.category, ms=ms)
         speed = await self.results.speed(entry.id, now)

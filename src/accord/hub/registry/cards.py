@@ -20,8 +20,8 @@ from .fence import SKILLS, fence_line, harmless, suspicious
 
 __all__ = ["CardReader", "ReadCard"]
 
-INTERFACES = 64  # of a card: differences between two are told for each pair
-NOTES = 100  # kept of what had to be repaired in a card
+INTERFACES = 64  # at most in a card: two cards are compared pair by pair
+NOTES = 100  # at most kept about repairs of a card
 
 
 class ReadCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class CardReader:
 
 
 def _cleaned(value: Any, url: str, notes: list[str]) -> tuple[AgentCard, tuple[str, ...]]:
-    """Return a card without what hides in it, and what a person should look at."""
+    """Return a card without hidden characters, and what a person should look at."""
     card = card_of(value, url, notes)
     return harmless(card), tuple(suspicious(card)[:20])
 

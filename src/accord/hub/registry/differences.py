@@ -1,7 +1,7 @@
 """What is different between two cards, and how much it matters. Pure: no clock, no database.
 
-Material: the agent could be somebody else, somewhere else, do less, or be chosen for other work: by
-its name and description, and by the texts of its skills, people, search and models choose it.
+Material: the agent could be somebody else, be somewhere else, do less, or be chosen for other work.
+People, search and models choose an agent by its name, its description and the texts of its skills.
 Notable: it can do more. Cosmetic: the rest.
 """
 

@@ -65,7 +65,7 @@ class EntrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # What a changed card does: `hold` lets notable changes pass and material ones wait, `follow`
     # passes all while the origins stay, `pin` has everything wait.
     changes: Literal["hold", "follow", "pin"] = "hold"
-    # With `hold`, whether texts wait by which the agent is chosen.
+    # With `changes=hold`: whether changed texts that the agent is chosen by wait too.
     texts: Literal["hold", "follow"] = "hold"
     beats: bool = False  # the agent says by itself that it lives
     honours_skill: bool = (
@@ -86,9 +86,10 @@ class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Literal["unsigned", "trusted", "unknown key", "invalid"] = "unsigned"
     key_id: str = ""  # of the key that verified a signature; empty if none did
-    thumbprint: str = ""  # of that key: what two reports are compared by
+    thumbprint: str = ""  # of that key; two reports are compared by it
     key_from: str = ""
-    why: str = ""  # it is invalid; or the keys that it names and nobody has trusted
+    why: str = ""  # why it is invalid
+    named: str = ""  # the keys that signatures name, if nobody has trusted them
 
     @property
     def sentence(self) -> str:
@@ -96,7 +97,7 @@ class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
             case "trusted":
                 return f"signed by {self.key_id}, key from {self.key_from}, trusted"
             case "unknown key":
-                return f"signed by {self.why or 'a key without an id'}, which nobody has trusted"
+                return f"signed by {self.named or 'a key without an id'}, which nobody has trusted"
             case "invalid":
                 return f"invalid: {self.why}"
         return "unsigned"
@@ -126,7 +127,7 @@ class CardVersion(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # what had to be repaired to read it
     signature: SignatureReport = SignatureReport()
     differences: tuple[Difference, ...] = ()  # from the version that was approved then
-    # `taken`: it counted at once, by the entry's settings; `replaced`: the next one came before
+    # `taken`: used at once, by the entry's settings. `replaced`: the next version came before
     # anybody decided.
     decision: Literal["approved", "taken", "waiting", "rejected", "replaced"] = "waiting"
     first_ms: int = 0

@@ -5,8 +5,8 @@
   shown, long texts are cut and ids that are none become slugs. Apart from that, a text is never
   rewritten.
 - What a model reads stands below `untrusted`, with a sentence that says so.
-- Some known phrases that address a model are found, so that a person looks before the agent is
-  listed. This finds copies, not paraphrases: nothing may depend on it.
+- Some known phrases that address a model are found, so that a person looks at the card before the
+  agent is listed. This finds copies, not paraphrases, so nothing may depend on it.
 
 A card may be 1 MiB long. Everything here takes time in proportion to its length: patterns repeat
 nothing without a bound, and search in pieces, so that no single call holds the interpreter.
@@ -67,8 +67,8 @@ _PHRASES = re.compile(
     re.IGNORECASE,
 )
 _PIECE, _LONGEST = 4_000, 100  # characters searched at once, and those of the longest phrase
-# Normalizing sorts the accents on a letter by insertion: so many characters at once, and no text
-# takes the square of its length.
+# Normalizing sorts the accents on a letter by insertion. So many characters at once keep the time
+# linear.
 _NORMALIZED = 200
 
 
@@ -172,7 +172,7 @@ def suspicious(card: AgentCard | dict[str, str]) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Return a text as it is searched: in NFKC, its words one space apart."""
+    """Return a text in the form that is searched: NFKC, with one space between words."""
     if not text.isascii():
         text = " ".join(
             "".join(
@@ -185,7 +185,7 @@ def plain(text: str) -> str:
 
 
 def _phrase(text: str) -> str:
-    """The first phrase that addresses a model; empty if there is none."""
+    """Return the first phrase that addresses a model; empty if there is none."""
     for at in range(0, len(text), _PIECE):
         match = _PHRASES.search(text, at, at + _PIECE + _LONGEST)
         if match is not None:

@@ -61,8 +61,8 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 RESERVED = frozenset(
     ["agents", "api", "ard", "console", "healthz", "hub", "mcp", "metrics", "readyz", "tasks", "v1"]
 )
-# Versions kept of an entry's card that nobody decided on: the next one came before, or they counted
-# at once.
+# How many versions of an entry's card are kept that nobody decided on: they were replaced before,
+# or used at once.
 UNDECIDED, UNDECIDED_BYTES = 20, 8 << 20
 _LOOSE = ("pin", "hold", "follow")  # settings for changes, the strictest first
 _SEEN_MS = 60_000  # how exact the time is at which a card was last seen unchanged
@@ -162,7 +162,8 @@ class Registry:
         """Add an agent by its address or its card, and return its entry. The same address twice is
         the same entry; another address under a name of one's own is a member of it.
 
-        What `caller` may not see is as if it were not there: its name and address are not taken.
+        An entry that `caller` may not see is treated as if it did not exist: its name and address
+        are not taken.
 
         Raises:
             CannotAdd: There is no card, or none that may be used.
@@ -199,7 +200,7 @@ class Registry:
         return await self._insert(by, found, name, visibility, team, settings)
 
     def _knows(self, by: Person, caller: Caller | None, entry: Entry) -> bool:
-        """Whether somebody may know that there is this entry."""
+        """Return whether somebody may know that this entry exists."""
         is_own = by.is_admin or by.identity == entry.owner
         return is_own or (caller is not None and self._sees(caller, entry))
 
@@ -262,7 +263,7 @@ class Registry:
             return "an admin added it"
         if found.signature.status == "trusted":
             return "a trusted key signed it"
-        # A card that was handed over may name any origin: it comes from nowhere.
+        # A card that was handed over was fetched from no origin, and may name any.
         origins = origins_of(found.card, found.url) if found.url else ()
         if origins and self._approved_origins.issuperset(origins):
             return "its origin needs no approval"
@@ -379,7 +380,7 @@ class Registry:
         return self._by_id[entry.id]
 
     def _lapsing(self, entry: Entry, changed: Entry) -> str:
-        """Which rules would no longer bind an entry; empty if none."""
+        """Say which rules would no longer bind an entry; empty if none."""
         rules = self._policy.lapsing(entry, changed) if entry.approved else []
         return f"it would no longer be bound by: {'; '.join(rules)}" if rules else ""
 
@@ -433,8 +434,8 @@ class Registry:
         return self._by_id[entry.id]
 
     async def _final_name(self, db: Transaction, entry: Entry) -> str:
-        """The name of a pending entry once it is approved. Raises Conflict if the agent is in the
-        registry already.
+        """Return the name of a pending entry once it is approved. Raises Conflict if the agent is
+        in the registry already.
         """
         other = await db.fetch_one(
             "SELECT name FROM agents WHERE card_url = ? AND card_url <> '' AND id <> ? "
@@ -535,7 +536,7 @@ class Registry:
         return self._by_id[entry.id]
 
     def _check_loosened(self, entry: Entry, settings: EntrySettings) -> None:
-        """Raise PermissionDenied if settings would let pass what an admin has to approve."""
+        """Raise PermissionDenied if settings would skip an admin's approval."""
         before = entry.settings
         what = ""
         if _LOOSE.index(settings.changes) > _LOOSE.index(before.changes):
@@ -543,7 +544,7 @@ class Registry:
         elif settings.texts == "follow" != before.texts:
             what = "texts=follow"
         elif entry.approved and "follow" not in (before.changes, before.texts):
-            # They stand for the card's own, which would wait.
+            # They replace the card's own, whose changes would wait.
             names = ("description", "tags")
             what = ", ".join(n for n in names if getattr(settings, n) != getattr(before, n))
         what = what or self._lapsing(entry, msgspec.structs.replace(entry, settings=settings))
@@ -567,7 +568,7 @@ class Registry:
                     since_ms = health.since_ms or now_ms()
                     if before.state != "new":
                         said = f"{name} is {health.state}, was {before.state}. {health.sentence}"
-                        # Only the last one is news: an agent that comes and goes is one line.
+                        # Only the last state is news: an agent that comes and goes is one line.
                         await self._inbox.close(name, "health", within=db)
                         detail = {"state": health.state}
                         await self._inbox.add("health", name, said.strip(), detail, within=db)
@@ -690,7 +691,7 @@ class Registry:
         """Put an entry in the cache, and tell whoever watches."""
         before = self._by_id.get(entry.id)
         if before is not None and before.name != entry.name:
-            self._entries.pop(before.name, None)  # it was approved
+            self._entries.pop(before.name, None)  # it got its final name with its approval
         self._by_id[entry.id] = entry
         if entry.state is not EntryState.RETIRED:
             self._entries[entry.name] = entry
@@ -716,25 +717,25 @@ def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
 
 
 def _origin(text: str) -> str:
-    """An origin as an admin wrote it. Raises ValueError."""
+    """Return the origin in a setting of an admin. Raises ValueError."""
     try:
         return origin_of(text)
     except ValueError:
         raise ValueError(
-            f"{text[:200]!r} is no origin whose agents need no approval; write it like "
+            f"--approve-origin {text[:200]!r} is not an origin; write it like "
             "https://hr.corp.example"
         ) from None
 
 
 def _provisional_name(name: str, id_: str) -> str:
-    """The name of an entry that somebody adds who does not see all others. It is made anew each
-    time, so that it says nothing about which names are taken.
+    """Return a name for an entry of somebody who does not see all others. It is new each time, so
+    that it says nothing about which names are taken.
     """
     return f"{name[:56]}-{id_[:6]}"
 
 
 def _wanted_name(entry: Entry) -> str:
-    """The name an entry was added under."""
+    """Return the name that an entry was added under."""
     return entry.name.removesuffix(f"-{entry.id[:6]}")
 
 

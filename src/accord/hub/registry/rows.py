@@ -93,12 +93,12 @@ def version_of(row: Row) -> CardVersion:
 
 
 async def is_taken(db: Transaction, name: str) -> bool:
-    """Whether an entry has this name."""
+    """Return whether an entry has this name."""
     return await db.fetch_one("SELECT id FROM agents WHERE name = ?", name) is not None
 
 
 async def free_name(db: Transaction, name: str) -> str:
-    """The name, or the first of name-2, name-3, ... that is free."""
+    """Return the name, or the first of name-2, name-3, ... that is free."""
     n, found = 1, name
     while await is_taken(db, found):
         n += 1
@@ -123,7 +123,7 @@ async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
 async def drop_undecided(
     db: Transaction, agent: str, needed: tuple[int, int], most: int, most_bytes: int
 ) -> None:
-    """Delete versions of a card that nobody decided on, but for the last ones and those needed."""
+    """Delete versions of a card that nobody decided on, except for the last ones and `needed`."""
     await db.execute(
         "DELETE FROM cards WHERE agent = ? AND decision IN ('replaced', 'taken') "
         "AND n <> ? AND n <> ? AND n NOT IN (SELECT n FROM (SELECT n, "
