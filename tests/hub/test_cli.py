@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -78,6 +80,43 @@ def health_of(url: str, name: str) -> str:
         )
     except HubRefused:
         return "missing"
+
+
+def test_the_admins_key_is_shown_to_the_hub_of_this_folder_alone(tmp_path):
+    """It was sent to whatever listens at an address of this machine."""
+    with hub_served(tmp_path) as (process, url):
+        assert accord("hub", "key", "list", "--hub", url, cwd=tmp_path).code == 0
+        with showing_keys() as (other, shown):
+            refused = accord("hub", "key", "list", "--hub", other, "-o", "json", cwd=tmp_path)
+            assert f"write --hub {url}" in refused.out
+            assert shown == [None]
+        assert process.stop_sync() == 0
+    assert not (tmp_path / ".accord" / "hub.address").exists()
+
+
+@contextmanager
+def showing_keys() -> Iterator[tuple[str, list[str | None]]]:
+    """Something on this machine that asks for keys: its address, and those it was shown."""
+    shown: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("X-API-Key"))
+            self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", shown
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_an_agent_registers_itself_and_leaves_in_good_order(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Who is who: tokens, keys, guests, and the browser that opened the admin link."""
 
+from typing import Any
+
 import aiohttp
 import pytest
 
@@ -7,7 +9,9 @@ from accord import connect
 from accord.auth import digest_of, new_api_key
 from accord.client import ApiKey
 from accord.console import Console
-from accord.hub import Hub, HubSettings
+from accord.hub import Hub, HubRole, HubSettings
+from accord.hub.access import SYSTEM
+from accord.model import now_ms
 from accord.net import client_tls
 from accord.store import StoredApiKey
 from tests.auth.test_oauth import issuer, key
@@ -119,6 +123,42 @@ async def test_every_key_has_its_row_in_the_audit_log(tmp_path):
             ("hub", "key.new", "local-admin"),
         ]
         assert f'"id":"{made.body["id"]}"' in rows[1]["detail"]
+
+
+async def local_keys(desk: Desk) -> list[dict[str, Any]]:
+    """The valid keys of local admins."""
+    keys = (await desk.call("GET", "/keys")).body["keys"]
+    return [key for key in keys if key["name"] == "local-admin" and not key["revoked_ms"]]
+
+
+async def test_a_folder_has_one_local_key_which_expires(tmp_path):
+    """It stays while it is good for long. A new one replaces it, also if its file is lost."""
+    async with hub_at(tmp_path) as desk:
+        first = desk.hub.admin_key
+        [one] = await local_keys(desk)
+        assert 0 < one["expires_ms"] - now_ms() <= 30 * 86_400_000
+    async with hub_at(tmp_path) as desk:
+        assert desk.hub.admin_key == first
+    (tmp_path / "hub.admin").unlink()
+    async with hub_at(tmp_path) as desk:
+        assert desk.hub.admin_key != first
+        [one] = await local_keys(desk)
+        desk.keys["before"] = first
+        assert (await desk.call("GET", "/keys", by="before")).status == 401
+
+
+async def test_a_local_key_that_ends_soon_or_never_is_replaced(tmp_path):
+    """Keys of earlier versions never end. The hub that runs looks every hour."""
+    async with hub_at(tmp_path) as desk:
+        for expires_ms in (0, now_ms() + 86_400_000):
+            people = desk.hub.people
+            _, old = await people.new_key(SYSTEM, "local-admin", HubRole.ADMIN, (), expires_ms)
+            desk.hub.local_admin.key = desk.keys["old"] = old
+            await desk.hub.local_admin.renew()
+            assert (tmp_path / "hub.admin").read_text().strip() == desk.hub.admin_key != old
+            desk.keys["admin"] = desk.hub.admin_key
+            assert (await desk.call("GET", "/keys", by="old")).status == 401
+            assert len(await local_keys(desk)) == 1
 
 
 async def test_the_browser_that_opened_the_link_is_an_admin(tmp_path):

@@ -100,11 +100,11 @@ def hub(
 
         def started(address: str) -> None:
             base = settings.url or address
-            made.app.reached_at(base)
+            made.served_at(address)
             echo(style(settings.name, bold=True), f" is served at {base}   (Ctrl-C stops it)")
             echo(f"  agents   {base}/api/v1/agents")
             echo(f"  kept in  {made.db.place}")
-            echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
+            echo(f"  key      {made.local_admin.file} (an admin's: keep it to yourself)")
             if page is not None:
                 echo(f"  console  {page.link(base)}   (opens once)")
             elif not no_console:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..hub import HubRefused, RestClient, find_key
+from ..hub import HubRefused, RestClient, find_key, known_origins
 from ..net import AgentFault
 from .advice import Failure
 from .table import OUTPUT, Row, print_json, print_table
@@ -25,6 +25,7 @@ class HubClient:
 
     def __init__(self, url: str, key: str, output: str) -> None:
         self._rest = RestClient(url, key)
+        self._key = key
         self._output = output
 
     def call(
@@ -40,7 +41,10 @@ class HubClient:
             return asyncio.run(self._rest.call(verb, path, body, query=query))
         except HubRefused as error:
             code = _CODES.get(error.status, f"HUB_{error.status}")
-            raise Failure(str(error), code=code, hint=error.fix) from error
+            hint = error.fix
+            if error.status == 401 and not self._key and (known := known_origins()):
+                hint = f"the admin's key in this folder is for {known[0]}: write --hub {known[0]}"
+            raise Failure(str(error), code=code, hint=hint) from error
         except AgentFault as error:
             raise Failure(
                 f"no hub at {self._rest.url}: {error.fault}",

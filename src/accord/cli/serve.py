@@ -254,7 +254,7 @@ def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfR
             "--hub can't be used with --workers: an agent of several processes is added once, "
             "with:  accord hub add URL"
         )
-    client = RestClient(hub, find_key(hub, key))
+    client = RestClient(hub, lambda: find_key(hub, key))
     return [SelfRegistration(client, HubSettings.of({}).beat_s) for _ in range(agents)]
 
 

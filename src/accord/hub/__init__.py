@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .rest import HubRefused as HubRefused
     from .rest import RestClient as RestClient
     from .rest import find_key as find_key
+    from .rest import known_origins as known_origins
     from .settings import HubSettings as HubSettings
     from .storage import Database as Database
     from .storage import open_database as open_database
@@ -45,6 +46,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "HubRole": "access",
             "Visibility": "registry",
             "find_key": "rest",
+            "known_origins": "rest",
             "open_database": "storage",
         },
     )

@@ -4,22 +4,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from ..agent import Agent
 from ..app import App
-from ..auth import Authenticator, Caller, Credentials, digest_of
+from ..auth import Authenticator, Caller, Credentials
 from ..model import A2AError, Limits, Unauthenticated
 from ..net import Http, Network, origin_of
-from ..private import private_folder, private_opener
 from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_local
 from .access import (
     CONSOLE,
     LOOPBACK,
-    SYSTEM,
     HubRole,
     Networks,
     People,
@@ -32,6 +29,7 @@ from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
 from .errors import EntryNotFound
 from .find import Finder, Meaning, open_meaning
 from .gate import Gate
+from .local_admin import LocalAdmin
 from .probe import Prober
 from .registry import UNTRUSTED, CardReader, Entry, Registry, fence_text
 from .settings import HubSettings
@@ -62,7 +60,6 @@ class Hub:
         # people use decides.
         self.is_local = is_local(settings.host, settings.url, settings.trusted_proxy)
         self.settings = settings
-        self.admin_key = ""  # of whoever may read the hub's folder
         self._vectors_http: Http | None = None
         self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
         self._running: list[asyncio.Task[None]] = []
@@ -104,6 +101,7 @@ class Hub:
         self.app.card_answer = self.aggregate.card
         self.app.add_part(self)
         self.people.keys = self.app.engine.tasks.store.keys
+        self.local_admin = LocalAdmin(self.people, settings.folder)
 
         # The entries, and what follows their changes
         self.vault = Vault(self.db, self.changes, self.audit, lambda: self.app.keyring)
@@ -135,6 +133,7 @@ class Hub:
     def _schedule(self) -> None:
         self.every(1.0, self.traces.flush)
         self.every(3600.0, self.traces.purge)
+        self.every(3600.0, self.local_admin.renew)
         self.every(self.settings.beat_s / 2, self.registry.miss_beats)
         if self.settings.tick_s:
             self.every(self.settings.tick_s, self.prober.tick)
@@ -155,6 +154,16 @@ class Hub:
     def address(self) -> str:
         """Where callers reach the hub."""
         return self.settings.url or self.app.address
+
+    @property
+    def admin_key(self) -> str:
+        """The key of whoever may read the hub's folder."""
+        return self.local_admin.key
+
+    def served_at(self, address: str) -> None:
+        """Say where HTTP is served: for cards, and for the commands of this machine."""
+        self.app.reached_at(self.settings.url or address)
+        self.local_admin.served_at(address, self.settings.url)
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""
@@ -208,7 +217,7 @@ class Hub:
         try:
             await self.changes.open()
             self.vault.check()
-            self.admin_key = await self._local_key()
+            await self.local_admin.renew()
             self._running = [
                 asyncio.create_task(self._round(seconds, work)) for seconds, work in self._rounds
             ]
@@ -226,6 +235,7 @@ class Hub:
         await self.prober.close()
 
     async def close(self) -> None:
+        self.local_admin.close()
         await self.drain()
         await self.gate.close()
         with contextlib.suppress(Exception):  # it may be closed because there is no database
@@ -248,31 +258,3 @@ class Hub:
                 log_.warning("%s failed: %s", work.__name__, error)
             except Exception:
                 log_.exception("%s failed", work.__name__)
-
-    @property
-    def admin_file(self) -> Path:
-        return Path(self.settings.folder) / "hub.admin"
-
-    async def _local_key(self) -> str:
-        """The key of an admin on this machine, in a file for its owner alone: `accord hub add` and
-        the others find it there.
-        """
-        file = self.admin_file
-        with contextlib.suppress(OSError):
-            text = file.read_text().strip()
-            id_ = text.split("_")[1] if text.count("_") == 2 else ""
-            known = await self.people.keys.find(id_) if id_ else None
-            if known is not None and known.digest == digest_of(text) and not known.revoked_ms:
-                return text
-        _, text = await self.people.new_key(SYSTEM, "local-admin", HubRole.ADMIN)
-        try:
-            _write_private(file, text + "\n")
-        except OSError as error:
-            log_.warning("the admin's key can't be kept in %s: %s", file, error.strerror)
-        return text
-
-
-def _write_private(file: Path, text: str) -> None:
-    private_folder(file.parent)
-    with open(file, "w", opener=private_opener) as out:
-        out.write(text)

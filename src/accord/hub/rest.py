@@ -1,16 +1,18 @@
 """A client of a hub's REST interface: for the command line, and for agents that register."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ..net import Network, Request, host_of
+from ..net import Network, Request, origin_of
 
-__all__ = ["ADMIN_FILE", "HubRefused", "RestClient", "find_key"]
+__all__ = ["ADDRESS_FILE", "KEY_FILE", "HubRefused", "RestClient", "find_key", "known_origins"]
 
-ADMIN_FILE = Path(".accord/hub.admin")
+# In the folder of a hub: the key of the local admin, and the addresses it may be shown at.
+FOLDER = ".accord"
+KEY_FILE, ADDRESS_FILE = "hub.admin", "hub.address"
 _LIMIT = 64 << 20
 
 
@@ -24,9 +26,11 @@ class HubRefused(Exception):
 
 
 class RestClient:
-    """Calls a hub's REST interface."""
+    """Calls a hub's REST interface. `key` may be a function that finds the key for each call: that
+    of the local admin is replaced from time to time.
+    """
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str | Callable[[], str]) -> None:
         self.url = url.rstrip("/")
         self._key = key
 
@@ -54,8 +58,8 @@ class RestClient:
         if verb != "GET":
             headers["Content-Type"] = "application/json"
             data = json.dumps({} if body is None else body).encode()
-        if self._key:
-            headers["X-API-Key"] = self._key
+        if key := self._key if isinstance(self._key, str) else self._key():
+            headers["X-API-Key"] = key
         network = Network(connect_s=10.0, lost_s=60.0)
         try:
             request = Request(verb, url, timeout_s, headers, data)
@@ -75,10 +79,22 @@ def _refusal(status: int, body: bytes) -> HubRefused:
         return HubRefused(status, f"the hub answers with HTTP {status}", "")
 
 
+def known_origins() -> list[str]:
+    """Where the hub of this folder is served; empty if none is."""
+    try:
+        return (Path(FOLDER) / ADDRESS_FILE).read_text().split()
+    except OSError:
+        return []
+
+
 def find_key(url: str, given: str) -> str:
-    """The key to show to a hub: the one given, else, on this machine, that of the local admin."""
+    """The key to show to a hub: the one given, else, at the hub of this folder, the local admin's;
+    empty for none.
+    """
     if given:
         return given
-    if host_of(url) in ("127.0.0.1", "localhost", "::1") and ADMIN_FILE.is_file():
-        return ADMIN_FILE.read_text().strip()
-    return ""
+    try:
+        is_ours = origin_of(url) in known_origins()
+        return (Path(FOLDER) / KEY_FILE).read_text().strip() if is_ours else ""
+    except (OSError, ValueError):
+        return ""

@@ -126,6 +126,7 @@ class People:
         role: HubRole,
         teams: Iterable[str] = (),
         expires_ms: int = 0,
+        scopes: tuple[str, ...] = (),  # beside those of role and teams
     ) -> tuple[str, str]:
         """Make a key; return its id and the key itself, which is stored nowhere.
 
@@ -140,7 +141,7 @@ class People:
         # of a key that was never made, but no key without a row.
         detail = {"id": id_, "role": role, "teams": named, "expires_ms": expires_ms}
         await self._audit.write(by.name, "key.new", name, detail)
-        scopes = (f"role:{role}", *(f"team:{team}" for team in named))
+        scopes = (f"role:{role}", *(f"team:{team}" for team in named), *scopes)
         await self.keys.add(
             StoredApiKey(id_, name, digest_of(text), now_ms(), "", scopes, expires_ms)
         )
