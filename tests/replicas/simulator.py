@@ -127,6 +127,7 @@ class Remote:
     """A memory store as a replica sees it over a network that fails."""
 
     is_volatile = False
+    clock_ahead_s = 0.0
 
     def __init__(self, world: "World", machine: Machine) -> None:
         self._world = world

@@ -34,6 +34,7 @@ from accord.store import (
     Row,
     Stats,
     StoredApiKey,
+    StoredLogin,
 )
 
 ENDED, WAITING, INPUT_REQUIRED = (3, 4, 5, 7), (6, 8), 6
@@ -68,6 +69,7 @@ class Shelf:
         self.hooks: dict[tuple[int, str], Push] = {}
         self.letters: dict[int, DeadLetter] = {}
         self.api_keys: dict[str, StoredApiKey] = {}
+        self.logins: dict[str, StoredLogin] = {}
         self.numbers, self.letter_numbers = itertools.count(1), itertools.count(1)
 
     def make(self) -> Any:
@@ -108,11 +110,12 @@ class Shelf:
 class DictStore:
     """One process."""
 
-    is_volatile, is_shared = True, True
+    is_volatile, is_shared, clock_ahead_s = True, True, 0.0
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf, self.replica, self.is_sure = shelf, 0, True
         self.pushes, self.keys = DictPushes(shelf), DictKeys(shelf)
+        self.logins = DictLogins(shelf)
         self.wake: Any = None
 
     async def open(self, wake: Any) -> None:
@@ -562,3 +565,29 @@ class DictKeys:
     async def use(self, id: str, at_ms: int) -> None:
         if id in self.there:
             self.there[id] = replace(self.there[id], used_ms=at_ms)
+
+
+class DictLogins:
+    """Logins of browsers."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.there = shelf.logins
+
+    async def prepare(self) -> None:
+        pass
+
+    async def add(self, login: StoredLogin) -> None:
+        self.there[login.id] = login
+
+    async def find(self, id: str) -> StoredLogin | None:
+        return self.there.get(id)
+
+    async def list(self) -> Any:
+        return sorted(self.there.values(), key=lambda login: (login.created_ms, login.id))
+
+    async def remove(self, id: str) -> bool:
+        return self.there.pop(id, None) is not None
+
+    async def use(self, id: str, at_ms: int) -> None:
+        if id in self.there:
+            self.there[id] = replace(self.there[id], seen_ms=at_ms)

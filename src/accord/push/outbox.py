@@ -150,6 +150,8 @@ class Outbox:
 
     async def _take(self) -> bool:
         """Begin what is due, while there is room. Return whether there may be more."""
+        if self._tasks.clock_fault:
+            return False  # what is due is known to others, whose clocks are right
         if self._is_unsettled:
             return False  # what was delivered may be due again by now, since that is not stored
         room = WORKERS - len(self._busy)

@@ -337,6 +337,13 @@ class Store(Protocol):
         ...
 
     @property
+    def clock_ahead_s(self) -> float:
+        """How far the clock of this process is ahead of the store's own, which all its processes
+        share; 0 if the store has none.
+        """
+        ...
+
+    @property
     def is_shared(self) -> bool:
         """Other processes may use it at the same time."""
         ...

@@ -204,6 +204,7 @@ class MemoryStore:
     """
 
     is_volatile = True
+    clock_ahead_s = 0.0
 
     def __init__(self, shared: _State | None = None) -> None:
         self.replica = 0

@@ -116,8 +116,9 @@ class Recovery:
         that each gets what it can do.
         """
         engine = self._engine
-        self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
         tasks, orphans = self._tasks, list[Record]()
+        is_clock_sure = is_clock_sure and not tasks.clock_fault
+        self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
         can = Can(
             {name: list(agent.skills) for name, agent in engine.runs.agents.items()},
             FORMAT,

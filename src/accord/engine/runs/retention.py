@@ -81,6 +81,7 @@ class Upkeep:
         self._wall_clock = wall_clock
         self._beat_at = self._purge_at = clock()
         self._wall_at = wall_clock()  # at the last purge
+        self._is_clock_off = False
 
     async def run(self) -> None:
         while True:
@@ -128,8 +129,11 @@ class Upkeep:
         gained_s = (wall - self._wall_at) - (now - self._purge_at)
         if self._check is not None:
             await self._check(gained_s <= CLOCK_S)
+        self._say_clock()
         if now - self._purge_at >= PURGE_S:
             self._purge_at, self._wall_at = now, wall
+            if self._tasks.clock_fault:
+                return  # said already
             if gained_s > CLOCK_S:
                 log_.warning(
                     "the clock has moved %.0f s more than the time that passed; "
@@ -138,6 +142,17 @@ class Upkeep:
                 )
             else:
                 await self.purge()
+
+    def _say_clock(self) -> None:
+        """Say that the clock is wrong, once, and that it is right again."""
+        fault = self._tasks.clock_fault
+        if bool(fault) == self._is_clock_off:
+            return
+        self._is_clock_off = bool(fault)
+        if fault:
+            log_.error("%s; until then no work is taken and nothing is deleted", fault)
+        else:
+            log_.warning("the clock of this machine is right again")
 
     def _limit_time(self, runs: list[Run]) -> None:
         now = time.monotonic()

@@ -15,6 +15,8 @@ from .capacity import Working
 
 __all__ = ["MAX_WAITING", "Tasks", "going_on", "stopping"]
 
+CLOCK_OFF_S = 60.0  # a clock that is wrong by so much is not used
+
 MAX_WAITING = 10_000  # runs in memory that wait for input
 
 
@@ -159,7 +161,22 @@ class Tasks:
         if self.writer.fault or not self.store.is_sure:
             why = self.writer.summary if self.writer.fault else ""
             return "the store can't be written" + (f": {why}" if why else "")
-        return ""
+        return self.clock_fault
+
+    @property
+    def clock_fault(self) -> str:
+        """How wrong the clock of this process is, by that of the store; empty if it can be used.
+
+        With a wrong one, tasks, keys and questions would seem older or younger than they are.
+        """
+        ahead_s = self.store.clock_ahead_s
+        if abs(ahead_s) < CLOCK_OFF_S:
+            return ""
+        where = "ahead of" if ahead_s > 0 else "behind"
+        return (
+            f"the clock of this machine is {abs(ahead_s):,.0f} s {where} that of the database; "
+            "set it right"
+        )
 
     def parting(self, ids: Ids) -> A2AError:
         """Return the error for a caller that waits for a task when this process stops.
@@ -181,6 +198,10 @@ class Tasks:
                 "this server was away for too long, and others go on with its tasks; get the task "
                 "by its id, or send again with the same idempotency key",
                 retry_after_s=1,
+            )
+        if self.clock_fault and self.store.is_sure and not self.writer.fault:
+            return Unavailable(
+                "the clock of this server is wrong; try again in a moment", retry_after_s=5
             )
         return not_stored()
 

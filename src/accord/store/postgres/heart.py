@@ -25,7 +25,7 @@ from ..failpoints import point
 from .connect import BROKEN, FREE, FULL, close, connect, kill, uncancelled
 from .options import PostgresOptions
 
-__all__ = ["Heart", "beat", "bury", "elapsed_s"]
+__all__ = ["CLOCK", "Heart", "beat", "bury", "elapsed_s"]
 
 log_ = logging.getLogger("accord")
 
@@ -51,17 +51,23 @@ def elapsed_s() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-async def beat(db: Any, options: PostgresOptions, replica: int, nonce: int) -> bool:
-    """Store that a replica lives. False if it was declared dead, or is another's."""
-    found = await db.fetchval(
+# The time by the database's clock, in milliseconds.
+CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+async def beat(db: Any, options: PostgresOptions, replica: int, nonce: int) -> int | None:
+    """Store that a replica lives, and return the database's time. None if the replica was declared
+    dead, or is another's.
+    """
+    found: int | None = await db.fetchval(
         f"{_PATIENT}UPDATE {options.schema}.replicas SET beats = beats + 1, seen_ms = $4 "
-        "FROM patient WHERE id = $2 AND nonce = $3 AND died IS NULL RETURNING beats",
+        f"FROM patient WHERE id = $2 AND nonce = $3 AND died IS NULL RETURNING {CLOCK}",
         _patience(options),
         replica,
         nonce,
         now_ms(),
     )
-    return found is not None
+    return found
 
 
 async def bury(db: Any, options: PostgresOptions, replica: int, beats: int | None = None) -> bool:
@@ -211,7 +217,7 @@ class Heart:
         is_judging = any(now_s - since_s >= lease.lease_s for _, since_s in self._seen.values())
         if is_judging or now_s - self._beat_s >= lease.beat_s - self._look_s / 2:
             point("beat.begun")
-            is_alive = await beat(db, self._options, self.replica, self.nonce)
+            is_alive = await beat(db, self._options, self.replica, self.nonce) is not None
             point("beat.after")
             if not is_alive:
                 self._on_fenced()

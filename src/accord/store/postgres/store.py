@@ -57,7 +57,7 @@ from .connect import (
     transaction,
     uncancelled,
 )
-from .heart import Heart, beat, bury, elapsed_s
+from .heart import CLOCK, Heart, beat, bury, elapsed_s
 from .keys import PostgresKeys
 from .logins import PostgresLogins
 from .migrations import check, migrate, version
@@ -142,6 +142,7 @@ class PostgresStore:
         self._is_pooled = False
         self._readers: Readers | None = None
         self._running: list[asyncio.Task[None]] = []
+        self.clock_ahead_s = 0.0  # at the last heartbeat
 
     @property
     def is_sure(self) -> bool:
@@ -161,6 +162,8 @@ class PostgresStore:
                 f"the database can't be used: {reason(self.options, error)}{_advice(error)}"
             ) from error
         self.is_open = True
+        ((theirs_ms,),) = await self.fetch(f"SELECT {CLOCK}")
+        self.clock_ahead_s = (now_ms() - theirs_ms) / 1000
         if self._is_pooled:
             log_.info(
                 "%s is behind a pooler: statements are not prepared, and %s",
@@ -365,14 +368,16 @@ class PostgresStore:
         sent_s = elapsed_s()
         try:
             async with self._writer.borrowed() as db:
-                is_alive = await uncancelled(
+                theirs_ms = await uncancelled(
                     db, beat(db, self.options, self.replica, self._nonce), READ_S
                 )
         except BROKEN as error:
             raise commit_failed(self.options, error) from error
-        if not is_alive:
+        if theirs_ms is None:
             self._fence()
             self._check_fence()
+        else:
+            self.clock_ahead_s = (now_ms() - theirs_ms) / 1000
         self._heart.has_beaten(sent_s)
         if self._heart.fault:
             self._faults.failed(BEATING, self._heart.fault)

@@ -122,6 +122,7 @@ class SqliteStore:
     """
 
     is_volatile = False
+    clock_ahead_s = 0.0  # one process, one clock
     is_shared = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
