@@ -3,6 +3,7 @@ evidence.
 """
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
@@ -50,9 +51,26 @@ class CallOutcome(msgspec.Struct):
         code = f" ({type(self.error).__name__})" if isinstance(self.error, A2AError) else ""
         return f"{' '.join(str(self.error).split())[:300]}{code}"
 
+    @property
+    def request_json(self) -> Any:
+        """Return the body that was sent; None if it is no JSON."""
+        return _loads(self.exchange.sent)
+
+    @property
+    def answer_json(self) -> Any:
+        """Return the body that came; None if it is no JSON."""
+        return _loads(self.exchange.body)
+
+
+def _loads(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
 
 def state_of(events: list[Any]) -> TaskState | None:
-    """The last state a stream told; None if it told none."""
+    """Return the last state in a stream; None if there was none."""
     states = [e.status.state for e in events if isinstance(e, Task | StatusUpdate)]
     return states[-1] if states else None
 

@@ -4,22 +4,26 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ..client import AgentFault
 from ..model import A2AError, AgentCard
 from ..net import safe_url
-from .calls import InterfaceChecks
+from .calls import ConversationChecks
 from .card import CardEvidence, CheckVerdict, check_card, validate_card
+from .checks import skip
 from .interface import CallOutcome, CheckedInterface
 from .probing import MESSAGE, TIMEOUT_S, Category, no_card, open_agent
+from .reach import ReachChecks
 from .record import Exchange, ExchangeRecorder
 from .report import CheckReport, CheckResult
 from .table import CHECKS
 
 __all__ = ["run_checks", "served_card_faults"]
+
+_Add: TypeAlias = Callable[[str, CheckVerdict, str, CallOutcome], None]
 
 
 async def run_checks(
@@ -47,19 +51,7 @@ async def run_checks(
     report = CheckReport(url=safe_url(place) if isinstance(place, str) else type(place).__name__)
 
     def add(id_: str, verdict: CheckVerdict, interface: str, outcome: CallOutcome) -> None:
-        check = CHECKS[id_]
-        result = CheckResult(
-            id=check.id,
-            title=check.title,
-            group=check.group,
-            points=check.points,
-            status=verdict.status,
-            interface=interface,
-            request=outcome.request,
-            answer=outcome.answer,
-            reason=verdict.reason,
-            fix=verdict.fix,
-        )
+        result = _result(id_, verdict, interface, outcome)
         report.results.append(result)
         if on_result is not None:
             on_result(result)
@@ -83,10 +75,7 @@ async def run_checks(
             add(id_, verdict, "", shown)
         for one in found.interfaces:
             interface = CheckedInterface(client, one, recorder, timeout_s)
-            checks = InterfaceChecks(interface, message, skill)
-            for id_ in checks.checks:
-                verdict = await checks.run(id_)
-                add(id_, verdict, interface.name, checks.outcome)
+            await _check_interface(add, interface, message, skill)
         locked = [r for r in report.results if r.reason == "it needs a credential"]
         if locked:
             report.category = Category.LOCKED
@@ -114,8 +103,38 @@ async def served_card_faults(
         await client.close()
 
 
+def _result(id_: str, verdict: CheckVerdict, interface: str, outcome: CallOutcome) -> CheckResult:
+    check = CHECKS[id_]
+    return CheckResult(
+        id=check.id,
+        title=check.title,
+        group=check.group,
+        points=check.points,
+        status=verdict.status,
+        interface=interface,
+        request=outcome.request,
+        answer=outcome.answer,
+        reason=verdict.reason,
+        fix=verdict.fix,
+    )
+
+
+async def _check_interface(
+    add: _Add, interface: CheckedInterface, message: str, skill: str
+) -> None:
+    """Run the checks of one interface; skip those that can't be made after an earlier one."""
+    reach = ReachChecks(interface)
+    for group in (reach, ConversationChecks(interface, message, skill)):
+        for id_, check in group.checks.items():
+            if reach.why_not:
+                add(id_, skip(reach.why_not), interface.name, CallOutcome())
+            else:
+                verdict = await check()
+                add(id_, verdict, interface.name, group.outcome)
+
+
 def _add_without_card(
-    add: Callable[[str, CheckVerdict, str, CallOutcome], None],
+    add: _Add,
     error: A2AError | AgentFault,
     recorder: ExchangeRecorder,
     report: CheckReport,
