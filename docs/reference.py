@@ -283,8 +283,12 @@ def _cli() -> str:
         HEAD + "Every verb of `accord` and its options, as `--help` shows them.\n",
     ]
     for words, command in _commands(accord_command, ("accord",)):
-        context = click.Context(command, info_name=" ".join(words), max_content_width=100)
-        context.terminal_width = 100
+        context = click.Context(
+            command,
+            info_name=" ".join(words),
+            terminal_width=100,
+            help_option_names=["-h", "--help"],
+        )
         parts.append(f"## {' '.join(words)}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts).rstrip() + "\n"
 
@@ -302,6 +306,10 @@ def _commands(
 
 
 def main() -> int:
+    if "--check" in sys.argv:
+        stale = [path.name for path, text in pages() if path.read_text() != text]
+        print(" ".join(stale))
+        return 1 if stale else 0
     for path, text in pages():
         path.write_text(text)
     return 0

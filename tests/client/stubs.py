@@ -7,14 +7,17 @@ is an iterator.
 
 import ast
 import builtins
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import accord.client
+from tests.processes import run_sync
 
 CLIENT = Path(accord.client.__file__).parent
 STUB = CLIENT / "sync_types.pyi"
+RUFF = Path(sys.executable).parent / "ruff"
+SETTINGS = Path(__file__).parents[2] / "pyproject.toml"
 HEAD = '"""The types of `connect_sync`. Made by tests/client/stubs.py; do not edit."""\n\n'
 # Where a class is, and its name here.
 SOURCES = {
@@ -95,11 +98,13 @@ def stub() -> str:
     assert not unknown, f"add them to IMPORTS: {sorted(unknown)}"
     top = f"{HEAD}import builtins\n{imports}from typing import TypeVar\n"
     text = f'{top}\nT = TypeVar("T")\n\n{body}\n'
-    for verb in (["check", "--fix-only", "--select", "I"], ["format"]):
-        ruff = str(Path(sys.executable).parent / "ruff")
-        command = [ruff, *verb, "--quiet", "--stdin-filename", str(STUB)]
-        text = subprocess.run([*command, "-"], input=text, stdout=-1, text=True, check=True).stdout
-    return text
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / STUB.name
+        made.write_text(text)
+        for verb in (["check", "--fix-only", "--select", "I"], ["format"]):
+            done = run_sync(RUFF, *verb, "--quiet", "--config", SETTINGS, made)
+            assert done.code == 0, done
+        return made.read_text()
 
 
 def _connect() -> str:

@@ -202,6 +202,7 @@ def helpdesk():
     ],
 )
 def test_a_skill_without_a_name_is_called_by_the_words_of_its_id(id_, name):
+    """People read the name on the card and in the console: `orderHardware` is no word."""
     agent = Agent("Office")
     agent.skill(lambda text: text, id=id_)
     assert agent.skills[id_].card.name == name

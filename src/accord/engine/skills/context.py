@@ -467,7 +467,7 @@ class Context:
         """Whether no other process can have taken up this task. False while the server can't reach
         its database: what is done now may be done elsewhere too.
 
-        if ctx.is_sure: await send_money()
+        Ask it before what must not be done twice: `if not ctx.is_sure: ctx.fail("try again")`.
         """
         return self._task_run.is_sure
 
