@@ -21,7 +21,7 @@ _TIMEOUT_S = 10.0
 
 
 def missing_page() -> str:
-    """Say why there is no console, and what to do; empty if there is one."""
+    """Return why there is no console and what to do; empty if there is one."""
     from ..console import is_built
 
     if is_built():
@@ -101,8 +101,9 @@ def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: b
         opened = open_store(store_of(store, file))
         if opened.is_volatile:
             raise click.ClickException(
-                "a server without a store is known to itself alone; take the link it printed at "
-                "its start, or make one in a browser that is logged in, under Settings"
+                "this server keeps its logins in memory, so only the server can make a link: use "
+                "the one it printed at its start, or make one under Settings in a browser that is "
+                "logged in"
             )
         await opened.logins.prepare()
         return link_of(url, await BrowserSessions(opened.logins).new_link())
@@ -115,7 +116,7 @@ def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: b
 
 async def _check(url: str) -> None:
     """Raise ClickException if there is no console at this address."""
-    from ..net import Network  # brings aiohttp, which a server that only starts has no need of
+    from ..net import Network  # imports aiohttp, which `accord serve` does not need to start
 
     network = Network(connect_s=_TIMEOUT_S, lost_s=_TIMEOUT_S)
     try:

@@ -27,7 +27,7 @@ from .terminal import echo
 __all__ = ["doctor"]
 
 _OK, _NOTE, _BAD = "ok", "note", "bad"
-_CONNECTIONS = 7  # of a replica under load: writer, heartbeat, listener, four readers
+_CONNECTIONS = 7  # that a replica uses under load: writer, heartbeat, listener, four readers
 _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres"}
 
 
@@ -90,12 +90,15 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
 
 
 def _store(url: str) -> Iterator[tuple[str, str]]:
-    """Look at a database as a replica would, before one depends on it."""
+    """Check a database as a replica would use it."""
     if not database_url(url):
-        yield _NOTE, f"{url} is no database; files are looked at where you start accord doctor"
+        yield (
+            _NOTE,
+            f"{url} is not postgresql://; accord doctor checks the files in ./.accord anyway",
+        )
         return
     try:
-        open_store(url)  # says what is missing
+        open_store(url)  # raises if a package is missing
         from ..store import postgres
 
         options = postgres.parse(url)
@@ -105,11 +108,11 @@ def _store(url: str) -> Iterator[tuple[str, str]]:
         return
     yield _OK, f"{options.place}, PostgreSQL {found.server}"
     if found.is_pooled:
-        yield _NOTE, "a pooler is in between: the settings of a session are its role's"
+        yield _NOTE, "a pooler is in between, so settings of a session come from its role"
     for statement in found.missing:
         yield _BAD, f"the role lacks a setting: {statement}"
     if not found.is_heard:
-        yield _NOTE, "wake-ups can't pass the pooler: give listen= an address past it"
+        yield _NOTE, "LISTEN does not work through the pooler: give listen= an address past it"
     how = _OK if found.free >= _CONNECTIONS else _NOTE
     yield how, f"{found.free} connections are free; a replica needs 2 and uses up to {_CONNECTIONS}"
 

@@ -129,8 +129,8 @@ def _told(skill: Skill) -> list[str]:
 
 
 def credential_words(auth: Auth) -> str:
-    """What a caller has to add for the first way to authenticate, with words in capitals for what
-    only they know; nothing if anyone may call.
+    """Return the options a caller needs to authenticate in the first way the card offers, with
+    placeholders in capitals; empty if anyone may call.
     """
     if any(scheme.is_open for scheme in auth.schemes.values()):
         return ""

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def store_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options that say which agent's store is meant: `store_of` reads them."""
+    """Give a command the options that name an agent's store: `store_of` reads them."""
     command = click.option(
         "--agent", "file", metavar="FILE[:NAME]", help="The agent, as given to accord serve."
     )(command)

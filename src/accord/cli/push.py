@@ -89,7 +89,8 @@ def show(task_id: str, output: str, store: str | None) -> None:
         raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
     if is_json(output):
         rows = [_row(one) for one in found]
-        return print_json({"webhooks": rows, "dead_letters": [_letter(one) for one in letters]})
+        dead_letters = [_dead_letter_row(one) for one in letters]
+        return print_json({"webhooks": rows, "dead_letters": dead_letters})
     for one in found:
         secho(one.id, bold=True)
         echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
@@ -231,7 +232,7 @@ def _row(one: Push) -> dict[str, Any]:
     }
 
 
-def _letter(one: DeadLetter) -> dict[str, Any]:
+def _dead_letter_row(one: DeadLetter) -> dict[str, Any]:
     return {
         "number": one.n,
         "first": one.first,

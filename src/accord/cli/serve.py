@@ -263,7 +263,7 @@ def _show_console(link: str) -> None:
 
 
 def _grpc_place(settings: Mapping[str, Any], host: str) -> str:
-    """Where gRPC listens, in words; empty if it does not."""
+    """Return where gRPC listens, as HOST:PORT; empty if it does not."""
     port = settings["grpc_port"]
     return f"{settings['grpc_host'] or host}:{port}" if port else ""
 

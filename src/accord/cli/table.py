@@ -74,7 +74,7 @@ def table(rows: Sequence[Row], *columns: str, width: int = 0) -> list[list[str |
 
 
 def minute(ms: float) -> str:
-    """Return a time of the store as people read it here; "-" if there was none."""
+    """Return a time in ms as local date and minute; "-" if it is 0."""
     return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M") if ms else "-"
 
 

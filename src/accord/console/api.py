@@ -149,7 +149,7 @@ class Api:
         raise MethodNotAllowed("use GET or POST", allow="GET, POST")
 
     def _me(self, request: HttpRequest, name: str) -> Any:
-        """Describe the server, and the agent of this name: the first if there is none of it."""
+        """Describe the server and the agent of this name, else the first agent."""
         app = self._app
         scheme, _, root = request.server_url()
         host = request.headers.get(b"host", b"").decode("latin-1")
@@ -330,7 +330,7 @@ class Api:
             case ["tasks", task_id, "artifacts", artifact_id, number]:
                 n = _number(number, "part")
             case _:
-                raise MethodNotFound("only a part of an artifact is read with a ticket")
+                raise MethodNotFound("a ticket is for a part of an artifact, not for this address")
         query = {name: values[-1] for name, values in query_of(request.target).items()}
         record = await self._record(task_id, query)
         task = (await self._tasks.reader.shown(record, None)).task
@@ -400,7 +400,7 @@ class _Live:
 
     def __init__(self, api: Api, session: Callable[[], Awaitable[StoredLogin | None]]) -> None:
         self._api = api
-        self._session = session  # asked for again: a browser may be logged out meanwhile
+        self._session = session  # called again and again: a browser may be logged out meanwhile
         self._is_closed = False
 
     async def send(self, out: ResponseWriter) -> None:

@@ -29,10 +29,10 @@ class Console:
         makes_link: bool = True,
     ) -> None:
         """Args:
-        app: What is shown.
-        has_exchanges: Keep the last requests in memory, for Live.
-        is_hub: It is a hub's.
-        makes_link: Make a link when the app is opened; else others do (`new_link`).
+        app: The app that the console shows.
+        has_exchanges: Whether the last requests are kept in memory, for Live.
+        is_hub: Whether the app is a hub.
+        makes_link: Whether to make a link when the app is opened.
         """
         agents = [app.agent, *(served.agent for served in app.agents.values())]
         skills = [skill for agent in agents for skill in agent.skills.values()]
@@ -58,7 +58,7 @@ class Console:
         if self._exchanges is not None:
             app.on_exchange = self._exchanges.add
 
-    # A part of the app: opened with it.
+    # A part of the app, opened with it
 
     async def open(self) -> None:
         if self._makes_link:
@@ -96,10 +96,10 @@ class Console:
             return await self._read(request, path.removeprefix("api/"))
         if request.target.verb not in ("GET", "HEAD"):
             return HttpResponse(405, b"", headers=((b"allow", b"GET, HEAD"), *SECURITY))
-        # The page itself is the same for all: what it shows, it reads from the API.
+        # The page itself is the same for everybody. It reads what it shows from the API.
         found = self._pages.file(path, request)
         if found is None and path.startswith("assets/"):
-            # A page of an older release asks for a file of its own: the index is none.
+            # A page of an older release asks for a file of its own; the index would be wrong.
             return HttpResponse(404, b"", headers=((b"cache-control", b"no-store"), *SECURITY))
         return found or self._pages.index(request)
 
@@ -119,8 +119,8 @@ class Console:
         return _locked("not logged in: open a link that `accord console link` prints")
 
     async def _log_in(self, request: HttpRequest) -> HttpResponse:
-        """Take the key of a link. The page sends it: whoever only looks at the address, as programs
-        do that show a preview of it, does not use it up.
+        """Log a browser in with the key of a link. The page sends the key, so programs that only
+        fetch the address, for a preview, do not use it up.
         """
         # A form of another site can't send the header.
         if not is_same_origin(request) or request.headers.get(HEADER) is None:

@@ -17,7 +17,7 @@ __all__ = ["Exchanges"]
 MOST = 200
 BODY_BYTES = 64 << 10
 
-# Sent by browsers of themselves, or by us; no credentials are in them.
+# Headers that browsers or we send, and that hold no credentials.
 _HARMLESS = ORDINARY_HEADERS | frozenset(
     b"""
     accord-total access-control-allow-headers access-control-allow-methods
@@ -55,13 +55,13 @@ class Exchange(msgspec.Struct):
     answer_body: bytes  # its beginning
     bytes_out: int  # so far, of a stream
     is_stream: bool
-    changed: int  # the number of the last change of it
+    changed: int  # the number of its last change
     is_open: bool = False  # a stream that has not ended
 
 
 class Exchanges:
-    """Remembers what passed between clients and the agent. Secrets are removed when it is read:
-    of headers, the values of all that are not known to be harmless.
+    """Remembers what passed between clients and the agent. Secrets are removed when it is read,
+    such as the values of all headers that are not known to be harmless.
     """
 
     def __init__(self, harmless: Iterable[bytes] = ()) -> None:
@@ -73,8 +73,8 @@ class Exchanges:
     def add(
         self, request: HttpRequest, answer: HttpResponse | StreamingResponse, since_s: float
     ) -> HttpResponse | StreamingResponse:
-        """Remember a request and its answer; return the answer that is to be sent: a stream is
-        followed to its end.
+        """Remember a request and its answer. Return the answer to send: a stream is wrapped, so
+        that its bytes and its end are seen.
         """
         self.last = next(self._count)
         whole = answer if isinstance(answer, HttpResponse) else None

@@ -1,9 +1,9 @@
 """Who may use the console: whoever opened a link that was made for it.
 
-A link works once. It leaves two halves of a secret in the browser, and a request counts only with
-both: a cookie, which scripts can't read, and a value that the page sends as a header. Browsers send
-cookies to every port of a host, and any web page can have them sent: the cookie alone proves
-nothing. The other half is kept by the page's origin, which has the port in it.
+A link works once. It leaves two halves of a secret in the browser, and a request needs both: a
+cookie, which scripts can't read, and a value that the page sends as a header. The cookie alone
+proves nothing: browsers send it to every port of a host, and any web page can make them send it.
+The other half is stored under the page's origin, which includes the port.
 """
 
 import contextlib
@@ -23,23 +23,23 @@ __all__ = ["HEADER", "BrowserSessions", "Opened", "is_same_origin"]
 HEADER = b"x-accord-session"
 IDLE_MS = 12 * 3600 * 1000
 LONGEST_MS = 7 * 24 * 3600 * 1000
-LINK_MS = 24 * 3600 * 1000  # for which a link that nobody opened is good
-USED_MS = 60 * 1000  # between two notes of when a session was used
+LINK_MS = 24 * 3600 * 1000  # how long a link that nobody opened is valid
+USED_MS = 60 * 1000  # the time a session was last used is stored this often
 TICKET_MS = 60 * 1000
 MOST = 100
-KNOWN_S = 1.0  # for which a session is not read again: so long another process may accept a closed
+KNOWN_S = 1.0  # how long a session is cached: other processes may accept a closed one that long
 
 
 class Opened(NamedTuple):
-    """What a browser gets that opened a link."""
+    """What a browser gets when it opens a link."""
 
     cookie: bytes  # the value of Set-Cookie
     secret: str  # what the page sends with every request
 
 
 class BrowserSessions:
-    """The links, and the browsers that opened them; in the store, so that all processes of an agent
-    know them.
+    """The links, and the browsers that opened them. They are in the store, so that all processes of
+    an agent know them.
     """
 
     def __init__(self, store: LoginStore) -> None:
@@ -47,7 +47,7 @@ class BrowserSessions:
         self._known: dict[bytes, tuple[float, StoredLogin]] = {}
 
     async def new_link(self) -> str:
-        """Make a link; return the key it has. Browsers that are logged in stay so."""
+        """Make a link and return its key. Browsers that are logged in stay so."""
         await self._tidy()
         id_, key = _new_id(), secrets.token_urlsafe(18)
         now = now_ms()
@@ -79,7 +79,7 @@ class BrowserSessions:
         return Opened(header.encode(), secret)
 
     def shows(self, request: HttpRequest) -> bool:
-        """Whether a request shows a session at all; whether that counts is for `session` to say."""
+        """Return whether a request shows a session. `session` says whether it is valid."""
         return bool(request.headers.get(HEADER)) and bool(_cookie(request))
 
     async def session(self, request: HttpRequest) -> StoredLogin | None:
@@ -111,14 +111,14 @@ class BrowserSessions:
         return found
 
     def ticket(self, session: StoredLogin, address: str) -> str:
-        """Return what lets the browser read this address for a minute without the page's header: a
-        frame and a file that is saved can't send one.
+        """Return a ticket that lets the browser read this address for a minute without the page's
+        header: a frame, or a file that is saved, can't send one.
         """
         until = now_ms() + TICKET_MS
         return f"{session.id}.{until}.{_signed(session, address, until)}"
 
     async def is_ticketed(self, address: str, ticket: str) -> bool:
-        """Whether a ticket was made for this address, and still is good."""
+        """Return whether a ticket was made for this address and is still valid."""
         id_, number, signature = (*ticket.split("."), "", "", "")[:3]
         until = whole_number(number)
         if until is None or until < now_ms():
@@ -164,7 +164,7 @@ def cookie_name(request: HttpRequest) -> str:
 
 
 def is_same_origin(request: HttpRequest) -> bool:
-    """Whether the browser says that a request was made by a page of our own origin."""
+    """Return whether the browser says that a page of our own origin made a request."""
     headers = request.headers
     site = headers.get(b"sec-fetch-site")
     if site is not None and site not in (b"same-origin", b"none"):

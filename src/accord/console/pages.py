@@ -38,7 +38,7 @@ _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Acc
 
 
 def is_built() -> bool:
-    """Whether there is a page to serve: it is built with Node, which is not everywhere."""
+    """Return whether the page is built: that needs Node, which is not everywhere."""
     return (STATIC / "index.html").exists()
 
 
