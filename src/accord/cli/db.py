@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
+from msgspec import structs
 
+from ..engine.log import Ids, Raised, entries_of, state_of
 from ..model import TaskState
 from ..private import private_file
-from ..store import CommitFailed, Stats, open_store
-from ..store.sqlite import SqliteStore, check_file, inspect, size_of
+from ..store import CommitFailed, Stats, StoredLog, open_store
+from ..store.sqlite import SqliteStore, check_file, inspect, logs_of, size_of
 from ..store.sqlite.migrations import newest
-from .table import OUTPUT, is_json, print_json
+from .table import OUTPUT, is_json, minute, print_json
 from .terminal import echo
 
 __all__ = ["STORE", "database_url", "db", "only_store"]
@@ -30,7 +32,7 @@ STORE = click.option(
 def db() -> None:
     """Inspect or maintain an agent's database.
 
-    A SQLite file is used by one process: stop its server first, except for stats and backup. A
+    A SQLite file is used by one process: stop its server first, except for stats, why and backup. A
     PostgreSQL database can be maintained while servers use it.
     """
 
@@ -119,6 +121,51 @@ def backup(store: str | None, file: Path) -> None:
     echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
+@db.command()
+@OUTPUT
+@STORE
+@click.argument("task_id")
+def why(output: str, store: str | None, task_id: str) -> None:
+    """Say why a task failed: what its function raised, and where.
+
+    Callers are shown the reference alone. May be used while the server runs, for as long as the
+    task's log is kept.
+    """
+    found = _found(store).logs_of(task_id)
+    if not found:
+        raise click.ClickException(f"the store has no task {task_id}")
+    if is_json(output):
+        return print_json([_failures(task_id, one) for one in found])
+    for one in found:
+        failures = _failures(task_id, one)["failures"]
+        if not failures:
+            echo(f"task {task_id} is {state_of(one.state).word}; {_why_none(one)}")
+        for failure in failures:
+            what = f"{failure['type']}: {failure['message']}".rstrip(": ")
+            echo(f"{minute(failure['at'])}  reference {failure['reference']}  {what}")
+            echo(failure["traceback"].rstrip())
+
+
+def _why_none(log: StoredLog) -> str:
+    if not log.rows:
+        return "its log has been deleted (accord serve --retention events_s=...)"
+    return "its function raised nothing"
+
+
+def _failures(task_id: str, log: StoredLog) -> dict[str, Any]:
+    entries = entries_of(log.rows, Ids(task_id, log.context_id))
+    return {
+        "task": task_id,
+        "agent": log.namespace.agent,
+        "state": state_of(log.state).word,
+        "failures": [
+            {"at": one.at_ms} | structs.asdict(one.entry)
+            for one in entries
+            if isinstance(one.entry, Raised)
+        ],
+    }
+
+
 class Database(Protocol):
     """A store on a disk, as its operator sees it."""
 
@@ -130,6 +177,7 @@ class Database(Protocol):
     def vacuum(self) -> tuple[int, int]: ...
     def migrate(self) -> None: ...
     def backup(self, file: Path) -> None: ...
+    def logs_of(self, task_id: str) -> list[StoredLog]: ...
 
 
 class _File:
@@ -146,6 +194,13 @@ class _File:
 
     def stats(self) -> Stats:
         return _said(lambda: inspect(self.path))
+
+    def logs_of(self, task_id: str) -> list[StoredLog]:
+        if self.schema < self.newest:
+            raise click.ClickException(
+                f"{self.path} has schema {self.schema}; accord db migrate brings it to the newest"
+            )
+        return _said(lambda: logs_of(self.path, task_id))
 
     def vacuum(self) -> tuple[int, int]:
         before = size_of(self.path)
@@ -211,6 +266,9 @@ class _Server:
 
     def stats(self) -> Stats:
         return self._stats
+
+    def logs_of(self, task_id: str) -> list[StoredLog]:
+        return self._do(self._postgres.logs_of(self._options, task_id))
 
     def vacuum(self) -> tuple[int, int]:
         return self._do(self._postgres.vacuum(self._options))

@@ -24,6 +24,7 @@ from .contract import (
     StateWrite,
     Stats,
     Store,
+    StoredLog,
     Wake,
 )
 from .failpoints import is_armed, point
@@ -64,6 +65,7 @@ __all__ = [
     "Stats",
     "Store",
     "StoredApiKey",
+    "StoredLog",
     "StoredLogin",
     "Wake",
     "is_armed",

@@ -47,6 +47,7 @@ __all__ = [
     "StateWrite",
     "Stats",
     "Store",
+    "StoredLog",
     "Wake",
 ]
 
@@ -302,6 +303,15 @@ class Ages(msgspec.Struct, frozen=True):
     keys_ms: int  # idempotency keys
     letters_ms: int = 0  # dead letters
     agent: str = ""  # whose tasks and logs; empty: those of all agents
+
+
+class StoredLog(NamedTuple):
+    """The log of a task, as an operator reads it beside the servers."""
+
+    namespace: Namespace
+    context_id: str
+    state: int
+    rows: list[Row]  # none of a log that was purged
 
 
 class Stats(msgspec.Struct, frozen=True):

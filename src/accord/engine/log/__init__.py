@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .entries import Numbered as Numbered
     from .entries import Patched as Patched
     from .entries import PostRefused as PostRefused
+    from .entries import Raised as Raised
     from .entries import Released as Released
     from .entries import RunStarted as RunStarted
     from .entries import Sender as Sender
@@ -84,6 +85,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Origin": "log",
             "Patched": "entries",
             "PostRefused": "entries",
+            "Raised": "entries",
             "Released": "entries",
             "RunStarted": "entries",
             "Sender": "entries",

@@ -42,6 +42,7 @@ __all__ = [
     "Numbered",
     "Patched",
     "PostRefused",
+    "Raised",
     "Released",
     "RunStarted",
     "Sender",
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 # raised with every new kind of entry: a process never takes up a task with entries it does not know
-FORMAT = 4
+FORMAT = 5
 
 _STATES = list(TaskState)
 STATE_NUMBER = {
@@ -282,6 +283,17 @@ class Mismatched(msgspec.Struct, array_like=True, gc=False):
     reason: str
 
 
+class Raised(msgspec.Struct, array_like=True, gc=False):
+    """What the function raised, and so failed the task: for operators. The caller is shown the
+    reference alone.
+    """
+
+    reference: str
+    type: str
+    message: str
+    traceback: str
+
+
 class Unknown(msgspec.Struct, gc=False):
     """An entry of a newer release."""
 
@@ -305,6 +317,7 @@ Private: TypeAlias = (
     | Released
     | Worked
     | Mismatched
+    | Raised
 )
 Entry: TypeAlias = Visible | MessageAdded | Private | Unknown
 
@@ -362,6 +375,7 @@ _PRIVATE: dict[type, bytes] = {
     Released: b"f",
     Worked: b"k",
     Mismatched: b"e",
+    Raised: b"b",
 }
 _DECODE: dict[bytes, Any] = {
     tag: msgspec.json.Decoder(type_).decode for type_, tag in _PRIVATE.items()

@@ -79,6 +79,7 @@ from .conversation_state import StateOfConversation
 from .first_word import FirstWord
 from .messages import agent_message
 from .questions import Questions, parts_of
+from .raised import raised
 from .state import OVER, TRANSITIONS, Move, State
 
 if TYPE_CHECKING:
@@ -526,8 +527,11 @@ class Run:
         )
         is_canceled = self.state is State.CANCELING
         word = f"The agent failed. Reference: {reference}"
-        if not self._refuse_call(A2AError(word, reference=reference)):
-            self._end(TaskState.FAILED, None if is_canceled else word)
+        if self._refuse_call(A2AError(word, reference=reference)):
+            return
+        if not is_canceled:
+            self.log.append(raised(reference, error[1]))
+        self._end(TaskState.FAILED, None if is_canceled else word)
 
     def _refuse(self, error: A2AError) -> None:
         """The function has raised an error of the protocol: its sender gets it, if that is all the

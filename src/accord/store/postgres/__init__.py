@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .admin import backup as backup
     from .admin import health as health
     from .admin import inspect as inspect
+    from .admin import logs_of as logs_of
     from .admin import migrate_all as migrate_all
     from .admin import replicas as replicas
     from .admin import vacuum as vacuum
@@ -36,6 +37,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "health": "admin",
             "inspect": "admin",
             "is_pooled": "connect",
+            "logs_of": "admin",
             "migrate_all": "admin",
             "newest": "migrations",
             "parse": "options",

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from ..contract import Stats
+from ..contract import Namespace, Row, Stats, StoredLog
 from .connect import BROKEN, FREE, connected, is_pooled, missing_settings, reason
 from .migrations import check, migrate, version
 from .options import PostgresOptions
@@ -23,6 +23,7 @@ __all__ = [
     "count",
     "health",
     "inspect",
+    "logs_of",
     "migrate_all",
     "replicas",
     "vacuum",
@@ -90,6 +91,30 @@ async def inspect(options: PostgresOptions) -> tuple[Stats, int]:
     """
     async with _ours(options) as (db, have):
         return await count(db, options.schema), have
+
+
+async def logs_of(options: PostgresOptions, task_id: str) -> list[StoredLog]:
+    """Return the logs of the tasks with this id, of whatever agent and caller."""
+    async with _ours(options) as (db, _):
+        found = await db.fetch(
+            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state "
+            f"FROM {options.schema}.tasks t JOIN {options.schema}.namespaces n USING (namespace) "
+            "WHERE t.id = $1",
+            task_id,
+        )
+        events = (
+            f"SELECT task, pos, seq, at_ms, data FROM {options.schema}.events "
+            "WHERE task = $1 ORDER BY pos"
+        )
+        return [
+            StoredLog(
+                Namespace(agent, tenant, caller),
+                context,
+                state,
+                [Row(*row) for row in await db.fetch(events, key)],
+            )
+            for key, agent, tenant, caller, context, state in found
+        ]
 
 
 async def migrate_all(options: PostgresOptions) -> tuple[int, int]:

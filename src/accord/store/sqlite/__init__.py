@@ -7,6 +7,7 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .files import check_file as check_file
     from .files import inspect as inspect
+    from .files import logs_of as logs_of
     from .files import size_of as size_of
     from .keys import SqliteKeys as SqliteKeys
     from .pushes import PushesBeside as PushesBeside
@@ -21,6 +22,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "SqliteStore": "store",
             "check_file": "files",
             "inspect": "files",
+            "logs_of": "files",
             "size_of": "files",
         },
     )

@@ -17,15 +17,26 @@ from ...forks import close_in_children
 from ...model import whole_number
 from ...private import private_file, private_folder, private_opener
 from ...siblings import SEVERAL, parent_of_workers
-from ..contract import CommitFailed, Stats
+from ..contract import CommitFailed, Namespace, Stats, StoredLog
 from .migrations import newest
+from .rows import rows_of
 
 try:
     import fcntl
 except ImportError:  # Windows: SQLite's own locks are all there is
     fcntl = None  # type: ignore[assignment]  # the one platform difference, checked where it is used
 
-__all__ = ["Watch", "check_file", "count", "hold", "inspect", "reason", "size_of", "unusable"]
+__all__ = [
+    "Watch",
+    "check_file",
+    "count",
+    "hold",
+    "inspect",
+    "logs_of",
+    "reason",
+    "size_of",
+    "unusable",
+]
 
 _MAGIC = b"SQLite format 3\0"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -151,6 +162,28 @@ def inspect(path: Path) -> Stats:
     """Return how much is in a file of ours, of whatever schema, also while a server uses it."""
     with _reading(path) as db:
         return count(db, path)
+
+
+def logs_of(path: Path, task_id: str) -> list[StoredLog]:
+    """Return the logs of the tasks with this id, of whatever agent and caller, also while a server
+    uses the file.
+    """
+    with _reading(path) as db:
+        found = db.execute(
+            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state "
+            "FROM tasks t JOIN namespaces n USING (namespace) WHERE t.id = ?",
+            (task_id,),
+        ).fetchall()
+        events = "SELECT task, pos, seq, at_ms, data FROM events WHERE task = ? ORDER BY pos"
+        return [
+            StoredLog(
+                Namespace(agent, tenant, caller),
+                context,
+                state,
+                list(rows_of(db, db.execute(events, (key,)))),
+            )
+            for key, agent, tenant, caller, context, state in found
+        ]
 
 
 def count(db: sqlite3.Connection, path: Path) -> Stats:
