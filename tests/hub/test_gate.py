@@ -499,8 +499,8 @@ async def _refused(desk: Desk, by: str) -> str:
 
 
 async def test_the_breaker_opens_and_closes(tmp_path, capsys):
-    """An agent is stopped: after 5 failures calls are refused at once, neighbours are served as
-    before, tasks can be read; when it is back, calls pass again.
+    """An agent is stopped: after 5 calls, each of several attempts, calls are refused at once,
+    neighbours are served as before, tasks can be read; when it is back, calls pass again.
     """
     port = free_port()
     async with contextlib.AsyncExitStack() as stack:
@@ -514,11 +514,14 @@ async def test_the_breaker_opens_and_closes(tmp_path, capsys):
         async with entrance(desk, "clerk") as client, entrance(desk, "neighbour") as neighbour:
             kept = await client.send("hello")
             await server.aclose()
-            failures = 0
-            while not desk.hub.gate.upstreams.is_away("clerk"):
-                with pytest.raises(Unavailable):
-                    await _send_once(desk, "clerk")
-                failures += 1
+            failed = await asyncio.gather(
+                *(_send_once(desk, "clerk") for _ in range(4)), return_exceptions=True
+            )
+            assert [type(one) for one in failed] == [Unavailable] * 4
+            assert not desk.hub.gate.upstreams.is_away("clerk")
+            with pytest.raises(Unavailable):
+                await _send_once(desk, "clerk")
+            assert desk.hub.gate.upstreams.is_away("clerk")
             begun = time.perf_counter()
             with pytest.raises(Unavailable) as refused:
                 await _send_once(desk, "clerk")
@@ -539,7 +542,7 @@ async def test_the_breaker_opens_and_closes(tmp_path, capsys):
             back_s = time.perf_counter() - begun
     with capsys.disabled():
         print(
-            f"\nbreaker: open after {failures} calls, then refused in {refused_ms:.1f} ms, "
+            f"\nbreaker: open after 5 calls, then refused in {refused_ms:.1f} ms, "
             f"back {back_s:.1f} s after the agent (it is tried every 1-2 s here, 5-10 s by default)"
         )
 
@@ -625,6 +628,63 @@ async def test_the_vaults_credential_goes_to_the_agent_and_the_callers_does_not(
             )
             assert (await ada.send("who?")).text == "hub"
     assert set(shown) == {"Bearer s3cret"}
+
+
+async def test_clients_of_what_has_changed_are_closed_when_nobody_uses_them(tmp_path):
+    """A new card, credential or network makes new clients; the old ones stayed open for good."""
+    async with served(clerk()) as url, hub_at(tmp_path) as desk:
+        await desk.add(url)
+        upstreams = desk.hub.gate.upstreams
+        upstreams.idle_s = 0.0
+        async with entrance(desk, "clerk") as client:
+
+            async def secret(text: str) -> None:
+                body = {"kind": "api_key", "secret": text}
+                put = await desk.call("PUT", "/agents/clerk/credentials/k", body)
+                assert put.status in (200, 204), put.body
+
+            async def network(what: str) -> None:
+                assert (await desk.call("POST", "/networks", {"what": what})).status in (200, 201)
+
+            waiting = await client.send("hello")
+            for change in (secret("one"), secret("two"), network("10.1.0.0/16"), secret("three")):
+                await change
+                await client.send("hello")
+            assert upstreams.open_clients == 5
+            await upstreams.sweep()
+            assert upstreams.open_clients == 1
+            assert (await client.send("hello")).text == waiting.text
+            assert upstreams.open_clients == 1
+            # One that is used is closed when its call has ended.
+            stream = client.stream("count 1000000")
+            async for _ in stream:
+                break
+            await secret("four")
+            await client.send("hello")
+            await upstreams.sweep()
+            assert upstreams.open_clients == 2
+            await client.cancel(stream.task_id)
+            async with asyncio.timeout(30):
+                while upstreams.open_clients > 1:
+                    await upstreams.sweep()
+                    await asyncio.sleep(0.01)
+        assert (await desk.call("DELETE", "/agents/clerk")).status == 204
+        await upstreams.sweep()
+        assert upstreams.open_clients == 0
+
+
+async def test_clients_that_nobody_uses_are_bounded(tmp_path):
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(tmp_path))
+        upstreams = desk.hub.gate.upstreams
+        upstreams.idle_s, upstreams.most = 0.0, 2
+        for n in range(3):
+            await desk.add(await stack.enter_async_context(served(clerk())), name=f"c{n}")
+            async with entrance(desk, f"c{n}") as client:
+                await client.send("hello")
+        assert upstreams.open_clients == 3
+        await upstreams.sweep()
+        assert [len(upstreams.clients_of(f"c{n}")) for n in range(3)] == [0, 1, 1]
 
 
 async def test_an_oauth_client_gets_its_tokens_itself(tmp_path):

@@ -46,7 +46,7 @@ def connect(
     egress_proxy: str = "",
     public_card: bool = False,
     wrap: Callable[[Http], Http] | None = None,
-    on_attempt: Callable[[Exception | None], None] | None = None,
+    on_call: Callable[[Exception | None], None] | None = None,
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -82,8 +82,8 @@ def connect(
         public_card: Fetch the card without the credentials: it is for everybody.
         wrap: Wraps the client's HTTP, to watch requests and answers. It does not see credentials,
           which are added below.
-        on_attempt: Told how each attempt at a call ended: with what error, None if the agent
-          answered. For circuit breakers.
+        on_call: Called when a call has ended, whatever its attempts: with its error, None if the
+          agent answered. For circuit breakers.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
@@ -106,7 +106,7 @@ def connect(
         sends_trace="traceparent" not in {name.lower() for name in headers or ()},
         retry=retry or Retry(),
         budget=budget,
-        on_attempt=on_attempt,
+        on_call=on_call,
     )
     search = AgentSearch(
         agent=agent,

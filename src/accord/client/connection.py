@@ -4,6 +4,7 @@ repeats calls where that is safe.
 
 import asyncio
 import logging
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import IO, TYPE_CHECKING, Any
@@ -48,8 +49,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sends_trace: bool = True  # False: the caller gave a traceparent among the headers
     retry: Retry = Retry()
     budget: Budget = Budget()
-    # told how each attempt ended: with what error, None if the agent answered
-    on_attempt: Callable[[Exception | None], None] | None = None
+    # called when a call has ended: with its error, None if the agent answered
+    on_call: Callable[[Exception | None], None] | None = None
 
 
 class FoundAgent(msgspec.Struct):
@@ -91,6 +92,8 @@ class AgentConnection:
         self._extra = Extra()
         self._tenant = ""
         self._offered: frozenset[str] = frozenset()
+        self._reported: weakref.ref[Exception] | None = None
+        self.calls = 0  # that have not ended, streams among them
 
     @property
     def found(self) -> FoundAgent:
@@ -206,34 +209,37 @@ class AgentConnection:
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Items, None]:
-        """Yield what comes; errors as they are."""
-        while True:
-            binding = self._binding or await self._opened()
-            self._check_push(operation, request)
-            if self._tenant and not request.tenant:
-                request.tenant = self._tenant
-            span = self._span(operation, binding)
-            extra = self._with(key, after, extensions, span)
-            try:
-                # Closed with us: a connection must not live on because nobody has collected its
-                # generator yet.
-                async with aclosing(
-                    binding.stream(operation, request, extra, timeout_s or self.budget.work_s)
-                ) as source:
-                    async for items in source:
-                        self._is_proven = self._is_proven or bool(items)
-                        self._tell(None)
-                        yield items
-                return
-            except (A2AError, AgentFault) as error:
-                if span is not None:
-                    span.fail(type(error).__name__)
-                self._tell(error)
-                if not self._fall_back(operation, error, binding):
-                    raise
-            finally:
-                if span is not None:
-                    span.end()
+        """Yield what comes; errors as they are. Whoever reads it reports the one that ends it."""
+        self.calls += 1
+        try:
+            while True:
+                binding = self._binding or await self._opened()
+                self._check_push(operation, request)
+                if self._tenant and not request.tenant:
+                    request.tenant = self._tenant
+                span = self._span(operation, binding)
+                extra = self._with(key, after, extensions, span)
+                try:
+                    # Closed with us: a connection must not live on because nobody has collected its
+                    # generator yet.
+                    async with aclosing(
+                        binding.stream(operation, request, extra, timeout_s or self.budget.work_s)
+                    ) as source:
+                        async for items in source:
+                            self._is_proven = self._is_proven or bool(items)
+                            self.report(None)
+                            yield items
+                    return
+                except (A2AError, AgentFault) as error:
+                    if span is not None:
+                        span.fail(type(error).__name__)
+                    if not self._fall_back(operation, error, binding):
+                        raise
+                finally:
+                    if span is not None:
+                        span.end()
+        finally:
+            self.calls -= 1
 
     def _span(self, operation: str, binding: Binding) -> "TracingSpan | None":
         """The span of one call; None while this process does not trace."""
@@ -266,44 +272,58 @@ class AgentConnection:
         before: Exception | None = None
         task_id = ""
         binding: Binding | None = None
-        while True:
-            try:
-                binding = self._binding or await self._opened()
-                self._check_push(operation, request)
-                if self._tenant and not request.tenant:
-                    request.tenant = self._tenant
-                timeout_s = self._time_for(is_send, deadline, loop.time())
-                span = self._span(operation, binding)
-                extra = self._with(key, extensions=extensions, span=span)
-                result = await _attempt(binding, operation, request, extra, timeout_s, span)
-            except (A2AError, AgentFault) as error:
-                self._tell(error)
-                if self._fall_back(operation, error, binding):
-                    continue
-                failures = failures or Failures(self.retry)
-                task_id = task_of(error) or task_id
-                is_safe = not is_send or self.may_send_again(key)
-                pause = (
-                    self.pause_after(error, failures, deadline)
-                    if may_repeat(error, is_safe=is_safe)
-                    else None
-                )
-                if pause is None:
-                    if isinstance(error, TooSlow) and before is not None:
-                        error.fault = f"not done in time; the attempt before failed with: {before}"
-                    raise about_task(self.named(error), task_id) from None
-                before = error
-                if on_repeat is not None and not isinstance(error, Unreachable):
-                    on_repeat()
-                await self.pause(pause)
-            else:
-                self._is_proven = True
-                self._tell(None)
-                return result
+        self.calls += 1
+        try:
+            while True:
+                try:
+                    binding = self._binding or await self._opened()
+                    self._check_push(operation, request)
+                    if self._tenant and not request.tenant:
+                        request.tenant = self._tenant
+                    timeout_s = self._time_for(is_send, deadline, loop.time())
+                    span = self._span(operation, binding)
+                    extra = self._with(key, extensions=extensions, span=span)
+                    result = await _attempt(binding, operation, request, extra, timeout_s, span)
+                except (A2AError, AgentFault) as error:
+                    if self._fall_back(operation, error, binding):
+                        continue
+                    failures = failures or Failures(self.retry)
+                    task_id = task_of(error) or task_id
+                    is_safe = not is_send or self.may_send_again(key)
+                    pause = (
+                        self.pause_after(error, failures, deadline)
+                        if may_repeat(error, is_safe=is_safe)
+                        else None
+                    )
+                    if pause is None:
+                        if isinstance(error, TooSlow) and before is not None:
+                            error.fault = (
+                                f"not done in time; the attempt before failed with: {before}"
+                            )
+                        self.report(error)
+                        raise about_task(self.named(error), task_id) from None
+                    before = error
+                    if on_repeat is not None and not isinstance(error, Unreachable):
+                        on_repeat()
+                    await self.pause(pause)
+                else:
+                    self._is_proven = True
+                    self.report(None)
+                    return result
+        finally:
+            self.calls -= 1
 
-    def _tell(self, error: Exception | None) -> None:
-        if self._options.on_attempt is not None:
-            self._options.on_attempt(error)
+    def report(self, error: Exception | None) -> None:
+        """Pass on how a call ended: once, whatever its attempts and however many pass the error
+        on.
+        """
+        if self._options.on_call is None:
+            return
+        if error is not None:
+            if self._reported is not None and self._reported() is error:
+                return
+            self._reported = weakref.ref(error)
+        self._options.on_call(error)
 
     def _time_for(self, is_send: bool, deadline: float | None, now: float) -> float:
         """How long one attempt may take: a send all there is, anything else no longer than such a

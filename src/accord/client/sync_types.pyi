@@ -51,7 +51,7 @@ def connect_sync(
     egress_proxy: str = "",
     public_card: bool = False,
     wrap: Callable[[Http], Http] | None = None,
-    on_attempt: Callable[[Exception | None], None] | None = None,
+    on_call: Callable[[Exception | None], None] | None = None,
 ) -> SyncClient: ...
 
 class SyncClient:

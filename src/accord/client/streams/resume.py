@@ -490,6 +490,7 @@ class Stream:
         connection = self._client.connection
         if not is_interrupted(error):
             if self._mode == _LIVE or isinstance(error, AgentFault):
+                connection.report(error)
                 raise connection.named(error)
             await self._instead_of_subscribing()
             return
@@ -504,6 +505,7 @@ class Stream:
             and not may_repeat(error, is_safe=connection.may_send_again(self._key))
         )
         if pause is None or self._is_asking or (is_lost and not self._name_after(error)):
+            connection.report(error)
             raise about_task(connection.named(error), self.task_id or task_of(error))
         await connection.pause(pause)
         if is_lost:

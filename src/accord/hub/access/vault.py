@@ -4,7 +4,7 @@ A credential is never read back. It goes to the origins the entry had when the c
 and still has; a card that moved needs it given again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -81,6 +81,10 @@ class Vault:
         for rows in self._rows.values():
             for row in rows:
                 self._unseal(row)
+
+    def holds(self, ids: Iterable[int]) -> bool:
+        """Whether all of some credentials, given by their `id`, are still the ones to be shown."""
+        return set(ids) <= {id(credential) for credential, _ in self._made.values()}
 
     def for_origin(self, entry: Entry, origin: str, caller: Caller | None) -> Any:
         """Return what to give `accord.connect` as `auth` for an agent at `origin`: credentials by

@@ -49,7 +49,7 @@ class CircuitBreaker:
         self._until_s = self._clock() + TRIAL_S
 
     def ended(self, error: Exception | None) -> None:
-        """Count an attempt that ended: with this error, None if the agent answered."""
+        """Count a call that ended: with this error, None if the agent answered."""
         now, has_failed = self._clock(), _is_failure(error)
         self._recent.append((now, has_failed))
         if not has_failed:
@@ -66,7 +66,7 @@ class CircuitBreaker:
         self._until_s = now + self._pause_s
 
     def _fails_often(self, now: float) -> bool:
-        """Half of the last attempts failed, all of them not long ago."""
+        """Half of the last calls failed, all of them not long ago."""
         is_full = len(self._recent) == RECENT and now - self._recent[0][0] <= RECENT_S
         return is_full and 2 * sum(failed for _, failed in self._recent) >= RECENT
 

@@ -37,7 +37,7 @@ from ..access import HubRole
 from ..errors import EntryNotFound
 from ..registry import Entry, fence_line, fence_skill, fence_text, skill_id
 from .quota import CallQuota
-from .upstream import Upstreams, key_of
+from .upstream import SWEEP_S, Upstreams, key_of
 
 if TYPE_CHECKING:
     from ..hub import Hub
@@ -83,6 +83,7 @@ class Gate:
         hub.app.mount(PREFIX, self.answer)
         hub.app.find_tenants(self.service_of)
         hub.every(FORGET_S, self.forget)
+        hub.every(SWEEP_S, self.upstreams.sweep)
 
     async def close(self) -> None:
         await self.upstreams.close()
