@@ -198,6 +198,17 @@ def test_numbers_of_strangers_are_read_by_one_function():
     assert found == []
 
 
+def test_cookies_of_strangers_are_read_by_one_function():
+    """`http.cookies` takes the square of the length for some: `auth.read_cookie`."""
+    found = [
+        str(path.relative_to(SOURCE))
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "http.cookies"
+    ]
+    assert found == []
+
+
 def test_no_two_public_classes_share_a_name():
     """A name in a traceback, a log line or a search leads to one class."""
     places: dict[str, list[str]] = {}

@@ -171,6 +171,7 @@ async def test_a_key_may_be_in_the_query_or_a_cookie(connect_http, keys):
     for auth, path, headers in (
         (ApiKeys(query="key"), f"/tasks?key={mia['X-API-Key']}", {}),
         (ApiKeys(cookie="key"), "/tasks", {"Cookie": f"a=b; key={mia['X-API-Key']}"}),
+        (ApiKeys(cookie="key"), "/tasks", {"Cookie": f'a={{"b":1}}; key="{mia["X-API-Key"]}"'}),
     ):
         async with connect_http(hr(auth), store=keys.store) as client:
             headers = {"A2A-Version": "1.0"} | headers

@@ -136,6 +136,24 @@ def _echo(text: str) -> str:
     return text
 
 
+@pytest.mark.parametrize(
+    "other", ['prefs={"a":1}', "a b; =; ;", 'a="' + "\\" * 500 + '"', "a=\xff"]
+)
+async def test_cookies_of_other_programs_of_the_host_do_not_log_out(other):
+    """Browsers send us theirs too, whatever is in them."""
+    async with opened() as (client, _, url):
+        mine = "; ".join(f"{one.key}={one.value}" for one in client.cookie_jar)
+        for cookies in (f"{other}; {mine}", f"{mine}; {other}"):
+            async with aiohttp.ClientSession(base_url=url, headers=client.headers) as fresh:
+                assert (await read(fresh, "me", Cookie=cookies))[0] == 200
+
+
+async def test_a_key_that_no_link_has_is_refused():
+    async with served() as (client, _, url):
+        for key in ("", ".", "\x00.x", "x", "\u00b2.\u00b2"):
+            assert await log_in(client, f"{url}/console/?key={key}") == 403
+
+
 FORGED = [
     {"Host": "evil.example"},
     {"Origin": "http://evil.example"},

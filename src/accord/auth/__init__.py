@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cards import Trust as Trust
     from .cards import canonical_card as canonical_card
     from .cards import sign_card as sign_card
+    from .cookies import read_cookie as read_cookie
     from .issuer import FileKeys as FileKeys
     from .issuer import Issuer as Issuer
     from .issuer import IssuerUnavailable as IssuerUnavailable
@@ -97,6 +98,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "private_key": "jose",
             "public_jwk": "jose",
             "public_keys": "jose",
+            "read_cookie": "cookies",
             "scheme": "schemes",
             "sign_card": "cards",
             "verify": "jose",

@@ -15,6 +15,7 @@ import msgspec
 from ..model import SecurityRequirement, SecurityScheme, StringList
 from ..net import Guard
 from .caller import ANONYMOUS, Caller
+from .cookies import read_cookie
 
 if TYPE_CHECKING:
     from ..store import KeyStore
@@ -111,14 +112,8 @@ class Credentials:
 
     def cookie(self, name: str) -> str:
         """Return a cookie; empty if there is none."""
-        from http.cookies import CookieError, SimpleCookie  # few agents need it
-
         text = b"; ".join(value for key, value in self._pairs if key == b"cookie")
-        try:
-            found = SimpleCookie(text.decode("latin-1")).get(name)
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
+        return read_cookie(text.decode("latin-1"), name)
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:

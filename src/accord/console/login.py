@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import secrets
 import time
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 
+from ..auth import read_cookie
 from ..model import now_ms, whole_number
 from ..server import HttpRequest
 from ..store import CommitFailed, LoginStore, StoredLogin
@@ -57,7 +57,7 @@ class BrowserSessions:
     async def open(self, key: str, request: HttpRequest) -> Opened | None:
         """Log a browser in; None if the link was used, is too old, or never was one."""
         id_, _, rest = key.partition(".")
-        link = await self._store.find(id_)
+        link = await self._store.find(id_) if id_.isalnum() else None
         if link is None or not link.is_link or not _is_living(link):
             return None
         if not hmac.compare_digest(link.digest, _digest(rest)):
@@ -184,12 +184,8 @@ def _is_living(login: StoredLogin) -> bool:
 
 
 def _cookie(request: HttpRequest) -> str:
-    try:
-        cookies = SimpleCookie(request.headers.get(b"cookie", b"").decode("latin-1"))
-    except CookieError:
-        return ""
-    cookie = cookies.get(cookie_name(request))
-    return cookie.value if cookie is not None else ""
+    header = request.headers.get(b"cookie", b"").decode("latin-1")
+    return read_cookie(header, cookie_name(request))
 
 
 def _new_id() -> str:
