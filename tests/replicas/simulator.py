@@ -691,6 +691,8 @@ class World:
             raise Violation(f"task {slot.place[1]} is absent, and somebody waits for it")
         if slot.state is not SlotState.OWNED or slot.log is None:
             return
+        if not slot.key or slot.key != slot.log.key:
+            raise Violation(f"task {slot.place[1]} is owned under a key that is not its own")
         task = self.state._state.tasks.get(slot.key)
         store, log = replica.store, slot.log
         is_in_flight = not log.is_stored or log.is_withheld

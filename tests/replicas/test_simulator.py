@@ -32,6 +32,8 @@ FOUND = {
     3094: "a message was handed to a log that had been given up, and replaced meanwhile",
     3168: "who sent again waited for a turn that another process had written",
     5526: "a run that was to be tried again was forgotten when another could not be read",
+    11122: "a task that was claimed by its id, after an answer was lost, got no posts",
+    11674: "an orphan was taken up as it had been before a message was faster",
     647: "a message and the look for orphans failed the same task, one after the other",
 }
 

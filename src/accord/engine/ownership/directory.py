@@ -103,9 +103,13 @@ class Directory:
 
     def _add(self, place: Place, key: int) -> TaskSlot:
         slot = self._slots[place] = self._new_slot(place, key)
-        if key:
-            self._by_key[key] = slot
+        self._know(slot, key)
         return slot
+
+    def _know(self, slot: TaskSlot, key: int) -> None:
+        """A task that is claimed by its id has no key (0) before the store has answered."""
+        if key:
+            slot.key, self._by_key[key] = key, slot
 
     def _new_slot(self, place: Place, key: int) -> TaskSlot:
         return TaskSlot(place, key, self._unowned, self.on_move)
@@ -126,7 +130,7 @@ class Directory:
             found = self._add(place, of.key)
             found.move(SlotMove.READ)
         elif not found.key:  # it is being claimed
-            found.key, self._by_key[of.key] = of.key, found
+            self._know(found, of.key)
         return found
 
     def leave(self, slot: TaskSlot) -> None:
@@ -211,34 +215,13 @@ class Directory:
             if record is None or record.owner != self._store.replica:
                 self._deny(slot)
                 return record
-            self._by_key[record.key], slot.key = slot, record.key
+            self._know(slot, record.key)
             if cached is None or not known or cached.pos != record.pos or cached.is_lost:
                 cached = await self._adopt(record)
             slot.move(SlotMove.GRANT)
             slot.own(cached)
             self._expect_posts(cached, record)
             return cached
-
-    async def take(self, record: Record) -> Log | None:
-        """Return the log of an orphaned task that this process has claimed.
-
-        Return None if a message claimed the task meanwhile: then it has a log already.
-
-        Raises:
-            ValueError: The stored task is damaged.
-        """
-        place = (record.namespace, record.id)
-        while (slot := self._slots.get(place)) is not None and (slot.settled or slot.pins):
-            await asyncio.wait({slot.settled or slot.unpinned()})
-        if slot is not None and slot.is_live:
-            return None
-        slot = slot or self._add(place, record.key)
-        with self._claiming(slot):
-            log = await self._adopt(record)
-            slot.move(SlotMove.GRANT)
-            slot.own(log)
-            self._expect_posts(log, record)
-            return log
 
     @contextlib.contextmanager
     def _claiming(self, slot: TaskSlot) -> Iterator[None]:

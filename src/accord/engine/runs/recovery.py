@@ -172,10 +172,16 @@ class Recovery:
 
     async def _take_up(self, record: Record, *, died: bool) -> bool:
         try:
-            log = await self._tasks.directory.take(record)
+            # Claimed again: a message may have been faster, and the record be out of date.
+            log = await self._tasks.own(record.namespace, record.id)
         except _BROKEN:  # one broken row, which was logged, does not keep the server from starting
             return False
-        if log is None:
+        except A2AError:  # the store could not be asked: the audit claims the task again
+            return True
+        if not isinstance(log, Log):
+            return True
+        if log.slot.run is not None or log.pos != record.pos:
+            self._tasks.directory.release(log)
             return True
         try:
             with log.slot.pinned():
