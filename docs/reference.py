@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             (
                 "accord",
                 "Agent Context Ask Reply SkillCall StatusMessage File Caller current Retention Tls "
-                "StepFailed",
+                "StepFailed Backoff",
             )
         ],
     ),

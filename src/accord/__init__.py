@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .auth import Caller as Caller
     from .client import connect as connect
     from .client import connect_sync as connect_sync
+    from .engine.durable import Backoff as Backoff
     from .engine.durable import StepFailed as StepFailed
     from .engine.runs import Retention as Retention
     from .engine.skills import Ask as Ask
@@ -55,6 +56,7 @@ _WHERE = {
     "Agent": "agent",
     "Artifact": "model",
     "Ask": "engine.skills",
+    "Backoff": "engine.durable",
     "BodyTooLarge": "model",
     "Caller": "auth",
     "ContentTypeNotSupported": "model",

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pydantic
 
+from accord.engine.durable import Backoff, StepFailed
 from accord.engine.durable.history import Mismatch
-from accord.engine.durable.steps import StepFailed
 from accord.engine.log.entries import (
     Answered,
     Asked,
@@ -417,6 +417,17 @@ async def retried(ctx: Any) -> str:
 )
 async def retried_in_vain(ctx: Any) -> None:
     await ctx.step(fail, "x", retries=1)
+
+
+@row(
+    "a back-off, only after some exceptions",
+    raises=StepFailed,
+    match="ValueError: x",
+    calls=("fail x",),
+    records=(failed("fail", "ValueError", "x"),),
+)
+async def retried_on_another(ctx: Any) -> None:
+    await ctx.step(fail, "x", retry=Backoff(times=5, on=(ConnectionError,)))
 
 
 @row(

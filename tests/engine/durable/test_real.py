@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from accord.engine.durable import steps
+from accord.engine.durable import backoff
 from accord.engine.durable.history import Mismatch
 from tests.engine.durable import real
 from tests.engine.durable.fake import Waits
@@ -21,7 +21,7 @@ TOLD = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(backoff, "FIRST_PAUSE_S", 0.001)
 
 
 def is_run_here(row: Row) -> bool:

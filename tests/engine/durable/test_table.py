@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.engine.durable import steps
+from accord.engine.durable import backoff
 from accord.engine.log.entries import Attempt, Entry, MessageAdded, encode
 from tests.engine.durable.fake import Run, Waits, log_of
 from tests.engine.durable.table import CALLS, ROWS, Row
@@ -13,7 +13,7 @@ from tests.engine.durable.table import CALLS, ROWS, Row
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(backoff, "FIRST_PAUSE_S", 0.001)
 
 
 async def attempt(row: Row, log: list[Entry]) -> tuple[Run, Any]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .backoff import Backoff as Backoff
     from .branches import RUN_POSITION as RUN_POSITION
     from .branches import Branch as Branch
     from .branches import DelegateOptions as DelegateOptions
@@ -23,6 +24,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "Backoff": "backoff",
             "Branch": "branches",
             "DelegateOptions": "branches",
             "Delegates": "branches",

@@ -8,7 +8,9 @@ being done again.
 import asyncio
 import functools
 import inspect
+import itertools
 import logging
+import traceback
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any
 
@@ -19,6 +21,7 @@ from ...model import Message, Unavailable
 from ...observe import tracing
 from ...store import is_armed, point
 from ..log import Delegated, Patched, StepEnded, StepLeft
+from .backoff import Backoff, backoff_of
 from .branches import (
     RUN_POSITION,
     Branch,
@@ -36,7 +39,6 @@ __all__ = ["StepFailed", "Steps"]
 
 log_ = logging.getLogger("accord")
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0  # between the tries of a step
 MOST_TEXT = 10_000  # of what a step raised: it may be as long as what it is about
 TOO_LARGE = "ResultTooLarge"
 _NULL = msgspec.Raw(b"null")
@@ -104,6 +106,7 @@ class Steps:
         name: str = "",
         returns: Any = None,
         retries: int = 0,
+        retry: Backoff | None = None,
         timeout: float | None = None,
     ) -> Any:
         """Do a step, or hand back how it ended.
@@ -115,6 +118,7 @@ class Steps:
             name: What the step is known by; the function's own name if empty.
             returns: The type of the result, if the return annotation does not say it.
             retries: How often it is called again if it raises.
+            retry: The same with pauses of your own, and only after some exceptions.
             timeout: Seconds for all of it, retries included.
 
         Raises:
@@ -124,9 +128,10 @@ class Steps:
         """
         run = self._run
         place = position_in(run)
+        backoff = backoff_of(retries, retry)
         if place is not None and place.step:
             return await _perform(
-                run, function, args, place.step, retries, timeout
+                run, function, args, place.step, backoff, timeout
             )  # a part of that step
         shown = _name_of(function, name)
         call = _Call(self._branch("step", name), shown)
@@ -143,7 +148,7 @@ class Steps:
         await run.may_begin()
         run.begin_step()
         try:
-            work = _perform(run, function, args, shown, retries, timeout)
+            work = _perform(run, function, args, shown, backoff, timeout)
             if (spans := tracing()) is not None:
                 work = spans.step(shown, work)
             return await self._do(call, work, result)
@@ -482,14 +487,14 @@ async def _perform(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     name: str,
-    retries: int,
+    backoff: Backoff,
     timeout: float | None,
 ) -> Any:
     if timeout is None:
-        return await _try(run, function, args, name, retries)
+        return await _try(run, function, args, name, backoff)
     try:
         async with asyncio.timeout(timeout) as limit:
-            return await _try(run, function, args, name, retries)
+            return await _try(run, function, args, name, backoff)
     except TimeoutError as error:
         if limit.expired():
             raise TimeoutError(f"not done within {timeout:g} s") from error.__cause__
@@ -497,21 +502,33 @@ async def _perform(
 
 
 async def _try(
-    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int
+    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, backoff: Backoff
 ) -> Any:
-    for n in range(retries):
+    """Call the function until it returns. Each try that failed is a line of the log, and the last
+    one a traceback.
+    """
+    known = {"task_id": run.task_id}
+    for n in itertools.count():
         try:
             return await _call(run, function, args, name)
-        except Exception:
-            pause_s = min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S)
+        except Exception as error:
+            if n == backoff.times or not isinstance(error, backoff.on):
+                if n:
+                    words = "task %s: step %s failed %d times, and is given up"
+                    log_.warning(words, run.task_id, name, n + 1, exc_info=True, extra=known)
+                raise
+            pause_s = backoff.pause_s(n)
             log_.warning(
-                "task %s: step %s failed, and is tried again in %g s",
-                *(run.task_id, name, pause_s),
-                exc_info=True,
-                extra={"task_id": run.task_id},
+                "task %s: step %s failed (%s), and is tried again in %g s, %d of %d",
+                *(run.task_id, name, _in_a_line(error), pause_s, n + 1, backoff.times),
+                extra=known,
             )
         await asyncio.sleep(pause_s)
-    return await _call(run, function, args, name)
+
+
+def _in_a_line(error: Exception) -> str:
+    text = traceback.format_exception_only(error)[-1]  # also of one whose text can't be read
+    return " ".join(text.split())[:200]
 
 
 async def _call(

@@ -9,7 +9,7 @@ from ...model import ArtifactUpdate, Message, StatusUpdate, Task
 
 if TYPE_CHECKING:
     from ...client import ClientReply
-    from ..durable import Branch
+    from ..durable import Backoff, Branch
     from ..log import Sender
     from ..runs import Run
 
@@ -332,6 +332,7 @@ class Context:
         name: str = "",
         returns: type[T],
         retries: int = 0,
+        retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, T]: ...
 
@@ -343,6 +344,7 @@ class Context:
         name: str = "",
         returns: None = None,
         retries: int = 0,
+        retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, str]: ...
 
@@ -354,6 +356,7 @@ class Context:
         name: str = "",
         returns: None = None,
         retries: int = 0,
+        retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, T]: ...
 
@@ -365,6 +368,7 @@ class Context:
         name: str = "",
         returns: None = None,
         retries: int = 0,
+        retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, T]: ...
 
@@ -375,6 +379,7 @@ class Context:
         name: str = "",
         returns: Any = None,
         retries: int = 0,
+        retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Call a function once, even if the process dies after it: its result is in the log before
@@ -388,6 +393,7 @@ class Context:
         calls of that name. JSON values come back as they are; everything else by the function's
         return annotation, or by `returns`. What it raises in the end is recorded too, and raised as
         `StepFailed`. `retries` is how often it is called again if it raises, with growing pauses;
+        `retry=Backoff(...)` sets the pauses, and after which exceptions it is called again.
         `timeout` is how many seconds it may take in all. An async generator function writes each
         chunk as it comes, and gives the joined text. What a step says with `write`, `status` and
         `artifact` is said once.
@@ -396,7 +402,13 @@ class Context:
         if run is None or run.thread != threading.get_ident():
             run = self._waiting("step")  # says what is wrong
         done = run.steps.step(
-            function, args, name=name, returns=returns, retries=retries, timeout=timeout
+            function,
+            args,
+            name=name,
+            returns=returns,
+            retries=retries,
+            retry=retry,
+            timeout=timeout,
         )
         return Pending("step", done)
 
