@@ -48,7 +48,7 @@ class Served:
     def is_idle(self) -> bool:
         """Nothing is under way, and how it went is stored."""
         outbox = self.outbox
-        return not outbox._busy and (outbox._settling is None or outbox._settling.done())
+        return not outbox._busy and outbox._settler.is_idle
 
     async def until(self, is_so: Any) -> Any:
         """Wait until the one webhook is as it should be."""
@@ -217,7 +217,7 @@ async def _attempts(hook: Webhook, settings: PushSettings, chance: float, count:
             pauses.append((push.due_ms - clock.ms) / 1000)
             clock.ms = push.due_ms
             server.outbox._breakers.clear()
-            server.outbox._woken.set()
+            server.outbox._looker.wake()
         return pauses, await server.push(), await server.store.pushes.letters(9)
 
 
@@ -266,7 +266,7 @@ async def test_an_endpoint_that_fails_for_five_days_is_disabled(hook: Webhook):
                 break
             clock.ms = push.due_ms
             server.outbox._breakers.clear()
-            server.outbox._woken.set()
+            server.outbox._looker.wake()
         assert (clock.ms - started) / 86_400_000 == 5
         assert push.disabled.startswith("every attempt failed for 5 days: 500")
         letters = await server.store.pushes.letters(9)

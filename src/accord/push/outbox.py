@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..engine import Pump
 from ..engine.log import Event
 from ..engine.tasks import Tasks
-from ..model import A2AError, Unavailable, now_ms
+from ..model import Unavailable, now_ms
 from ..observe import Trace
 from ..protocol import Codec
 from ..store import CommitFailed, DeadLetter, Outcome, Push
@@ -81,31 +82,38 @@ class Outbox:
         self._outcomes: list[Outcome] = []
         self._dues: list[int] = []  # when what failed here is due again: a heap
         self._is_full = False  # something due may have been left for lack of room
-        self._settling: asyncio.Task[None] | None = None
+        self._settler = Pump(
+            "outcomes of push notifications",
+            self._settle_all,
+            log=log_,
+            retry_s=lambda: RETRY_S,
+        )
         self._is_unsettled = False  # the store has refused to take outcomes
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
-        self._woken = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
+        self._looked_s = 0.0
+        self._looker = Pump(
+            "push notifications",
+            self._look,
+            log=log_,
+            pause_s=self._until_next,
+            retry_s=lambda: RETRY_S,
+        )
 
     def open(self) -> None:
-        self._store.on_due = self._woken.set
-        self._looking = asyncio.get_running_loop().create_task(self._look(), name="accord-outbox")
+        self._store.on_due = self._looker.wake
+        self._settler.start()
+        self._looker.start()
 
     async def close(self) -> None:
         """Stop. What is under way has a moment to end; the rest is due as before."""
-        if self._looking is None:
-            return
-        self._looking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._looking
+        self._store.on_due = lambda: None
+        await self._looker.stop()
         if self._busy:
             await asyncio.wait(list(self._busy), timeout=CLOSE_S)
         for delivering in list(self._busy):
             delivering.cancel()
         await asyncio.gather(*self._busy, return_exceptions=True)
-        if self._settling is not None:
-            await asyncio.wait({self._settling}, timeout=CLOSE_S)
-            self._settling.cancel()
+        await self._settler.stop(CLOSE_S)
 
     async def attempted(self, task: int, push: str, number: int) -> None:
         """Return when this event was tried for the first time, or could not be by now; after
@@ -129,24 +137,12 @@ class Outbox:
 
     # Finding what is due
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
         loop = asyncio.get_running_loop()
-        looked_s = 0.0
-        while True:
-            if loop.time() - looked_s < GATHER_S:
-                await asyncio.sleep(GATHER_S)  # much is going on: one look for several commits
-            looked_s = loop.time()
-            self._woken.clear()
-            try:
-                if await self._take():
-                    continue
-            except (A2AError, CommitFailed) as error:  # said by the store
-                log_.debug("push notifications wait for the store: %s", error)
-            except Exception:  # whatever it is, the next look must come
-                log_.exception("push notifications: looking for what is due failed")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_next()):
-                    await self._woken.wait()
+        if loop.time() - self._looked_s < GATHER_S:
+            await asyncio.sleep(GATHER_S)  # much is going on: one look for several commits
+        self._looked_s = loop.time()
+        return await self._take()
 
     async def _take(self) -> bool:
         """Begin what is due, while there is room. Return whether there may be more."""
@@ -180,7 +176,7 @@ class Outbox:
     def _done(self, delivering: asyncio.Task[None]) -> None:
         del self._busy[delivering]
         if self._is_full:
-            self._woken.set()
+            self._looker.wake()
 
     def _until_next(self) -> float:
         """Until something is due that we know of; a look now and then finds what others know of."""
@@ -365,23 +361,22 @@ class Outbox:
         self._outcomes.append(outcome)
         if outcome.due_ms is not None:
             heapq.heappush(self._dues, outcome.due_ms)
-        if self._settling is None or self._settling.done():
-            self._settling = asyncio.get_running_loop().create_task(self._settle_all())
+        self._settler.wake()
 
-    async def _settle_all(self) -> None:
-        """Whatever has gathered is one commit."""
-        while self._outcomes:
-            outcomes, self._outcomes = self._outcomes, []
-            try:
-                await self._store.settle(outcomes, now_ms=self._clock_ms())
-                self._is_unsettled = False
-            except CommitFailed:  # else it would be delivered again
-                self._is_unsettled = True
-                self._outcomes = outcomes + self._outcomes
-                await asyncio.sleep(RETRY_S)
-            except Exception:  # a fault of our own: these are delivered again, others are settled
-                log_.exception("how %d push notifications went was not stored", len(outcomes))
-            self._woken.set()
+    async def _settle_all(self) -> bool:
+        """Store whatever has gathered, as one commit."""
+        outcomes, self._outcomes = self._outcomes, []
+        if not outcomes:
+            return False
+        try:
+            await self._store.settle(outcomes, now_ms=self._clock_ms())
+            self._is_unsettled = False
+        except CommitFailed:  # kept: else it would be delivered again
+            self._is_unsettled = True
+            self._outcomes = outcomes + self._outcomes
+            raise
+        self._looker.wake()
+        return bool(self._outcomes)
 
 
 class _Progress:

@@ -21,6 +21,7 @@ from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import NOBODY, Log, PostRefused, Sender
+from ..pump import Pump
 from ..reading import Accepted, Receipt, View
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ class Posts:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._woken: set[int] | None = set()  # tasks that may have posts, None for all
-        self._reading: asyncio.Task[None] | None = None
+        self._reader = Pump(
+            "messages of other processes", self._read, log=log_, retry_s=lambda: RETRY_S
+        )
         self._canceling: dict[int, asyncio.Future[None]] = {}  # by key of the task
 
     def open(self) -> None:
@@ -170,21 +173,18 @@ class Posts:
             self._woken.update(
                 key for key in tasks if (one := slot(key)) is None or one.log is not None
             )
-        if not self._woken and self._woken is not None:
-            return
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read())
+        if self._woken is None or self._woken:
+            self._reader.wake()
 
-    async def _read(self) -> None:
-        while self._woken is None or self._woken:
-            woken, self._woken = self._woken, set()
-            try:
-                for post in await self._engine.tasks.store.unread_posts(woken):
-                    await self._take(post)
-            except A2AError as error:
-                log_.debug("reading messages of other processes failed; trying again: %s", error)
-                await asyncio.sleep(RETRY_S)
-                self._woken = None
+    async def _read(self) -> bool:
+        woken, self._woken = self._woken, set()
+        try:
+            for post in await self._engine.tasks.store.unread_posts(woken):
+                await self._take(post)
+        except Exception:
+            self._woken = None  # what was not read is looked for again
+            raise
+        return self._woken is None or bool(self._woken)
 
     async def _cancel(self, log: Log, post: ReceivedPost) -> None:
         try:
