@@ -101,7 +101,7 @@ def test_why_there_is_no_link_is_said(folder: Path) -> None:
     assert "no server answers at" in nobody.err
     with served("hello.py", "--store", "memory://", cwd=folder) as (_, url):
         volatile = accord("console", "link", url, "--store", "memory://", cwd=folder)
-        assert "take the link it printed" in volatile.err
+        assert "keeps its logins in memory" in volatile.err
     with served("hello.py", "--no-console", cwd=folder) as (_, url):
         assert "has no console" in accord("console", "link", url, cwd=folder).err
 
