@@ -563,7 +563,7 @@ class Agent(AgentBase):
     ) -> bool:
         from .server.process import is_local
 
-        # Who takes the address of the agent is asked to take the link of the console too.
+        # A caller with `on_start` prints the address itself, and gets the link by `console`.
         tells = console is True and on_start is None
         if not tells and not callable(console):
             return False
@@ -587,8 +587,8 @@ class Agent(AgentBase):
 
 
 def _attach_console(app: "App", *, is_shared: bool = False) -> "Console":
-    """Serve the console too. If the app is one of several that share their port, Live is left out:
-    it would show what this process alone has answered.
+    """Serve the console too. Workers that share a port have no Live: it would show the requests of
+    one worker only.
     """
     from .console import Console  # the page, which most apps have no need of
 
@@ -598,7 +598,7 @@ def _attach_console(app: "App", *, is_shared: bool = False) -> "Console":
 
 
 def _new_link(app: "App", address: str) -> str:
-    """Make a link for an app that is served by other processes: they know it by the store."""
+    """Make a link for an app that workers serve: they find it in the store."""
     import asyncio
 
     from .console import BrowserSessions, link_of
@@ -607,7 +607,7 @@ def _new_link(app: "App", address: str) -> str:
 
 
 def _show_link(link: str, console: "bool | Callable[[str], None]") -> None:
-    """Give the link that opens the console to who asked for it, or print it."""
+    """Pass the link of the console to the callback, or print it."""
     if callable(console):
         console(link)
     else:

@@ -210,7 +210,7 @@ class App(Router):
 
     @property
     def root(self) -> ServedAgent:
-        """The agent at the address itself."""
+        """Return the agent at the address itself."""
         return self._root
 
     @property
@@ -414,8 +414,8 @@ class App(Router):
         return f"{interface.scheme}://{interface.netloc}"
 
     def _has_keys(self) -> bool:
-        """Whether `keyring` finds keys, or a place to make some. They are not read yet: that would
-        bring cryptography.
+        """Return whether `keyring` finds keys, or a place to make some. They are not read yet: that
+        would import cryptography.
         """
         if self._key_file is not None or os.environ.get("ACCORD_KEY") or self._store.is_volatile:
             return True
@@ -500,10 +500,10 @@ class App(Router):
             )
 
     def _check_workers(self) -> None:
-        """Say so if a worker of the same parent serves this agent from a memory of its own."""
+        """Log an error if another worker of our parent serves this agent from its own memory."""
         store = self._engine.tasks.store
         if store.is_shared or not store.is_volatile:
-            return  # one that is shared may be; a file refuses the second process itself
+            return  # a shared store is right for workers; a file refuses the second process itself
         if other := worker_beside_us(self.agent.name):
             _log.error(
                 "tasks in memory are this process's alone, and process %d, a worker of the same "

@@ -50,7 +50,7 @@ class Declined(Fail):
         self.reply = reply
 
 
-# What our client is told, by the error that came; it is not told where others are.
+# What our client learns of an error of the other agent. Where that agent is, it does not learn.
 _FAULTS = {
     "Unauthenticated": "did not accept our credentials",
     "OAuthError": "did not accept our credentials",

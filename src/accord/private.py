@@ -12,15 +12,15 @@ _OTHERS = 0o077  # what the group and everybody else may do
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder and those above it, if they are not there. Those that are stay as they are."""
+    """Make a folder and its parents, if they do not exist. Existing ones stay as they are."""
     if not path.parent.is_dir() and path.parent != path:
         private_folder(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file, if there is none. Of one that others can use, say so in the log: it may
-    be meant.
+    """Make an empty file, if there is none. If others can use one that exists, warn in the log and
+    leave it: it may be meant.
     """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

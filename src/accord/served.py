@@ -199,7 +199,7 @@ class ServedAgent:
         ]
 
     def _interfaces(self, base: str) -> list[AgentInterface]:
-        """Where each version is spoken, and how. On gRPC a tenant tells agents apart."""
+        """Return the interfaces for the card. On gRPC a tenant tells agents apart."""
         to, port = self._serving, self._serving.grpc_port()
         places: list[AgentInterface] = []
         for version in to.versions:

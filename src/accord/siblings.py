@@ -30,16 +30,16 @@ _held: dict[Path, BinaryIO] = {}  # until this process ends
 
 
 def parent_of_workers() -> int:
-    """Return the number of the process that has others like this one serve, or may have; 0 if this
-    one was started by itself.
+    """Return the pid of a parent that may have started other workers beside this one; 0 if there
+    is none.
     """
     is_gunicorn = os.environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")
     return os.getppid() if multiprocessing.parent_process() is not None or is_gunicorn else 0
 
 
 def worker_beside_us(name: str) -> int:
-    """Return the number of a process of the same parent that serves something of this name; 0 if
-    there is none.
+    """Return the pid of another worker of our parent that serves an agent of this name; 0 if there
+    is none.
     """
     parent = parent_of_workers()
     if not parent or fcntl is None:
@@ -52,7 +52,7 @@ def worker_beside_us(name: str) -> int:
         private_folder(folder)
         lock = open(path, "a+b", buffering=0, opener=private_opener)  # noqa: SIM115  kept open
     except OSError:
-        return 0  # nothing can be told here
+        return 0  # no lock can be made here
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -51,7 +51,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     stream.subscribe(heard, condition=None)
     given = {"stream": stream, "hitl_hook": asked} | turn.options
     has_text, is_data = False, obj._response_schema is not None
-    told = [
+    inputs = [
         BinaryInput(
             one.data,
             media_type=one.media_type,
@@ -61,7 +61,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
         else one
         for one in turn.texts_and_files
     ]
-    async with obj.run(*told, **given) as running:
+    async with obj.run(*inputs, **given) as running:
         running.start()
         result = asyncio.ensure_future(running.result())
         result.add_done_callback(lambda done: events.put_nowait(None))

@@ -157,7 +157,7 @@ def _input(obj: Any, turn: FrameworkTurn) -> Any:
 
 
 def _block(one: str | TurnFile) -> dict[str, Any]:
-    """A content block, as LangChain has them for all models."""
+    """Return a content block of LangChain, the same for all models."""
     if isinstance(one, str):
         return {"type": "text", "text": one}
     block = {"type": one.kind, "base64": one.base64, "mime_type": one.media_type}

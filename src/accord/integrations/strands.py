@@ -46,11 +46,11 @@ _FORMATS = {
     "application/vnd.ms-excel": ("document", "xls"),
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ("document", "xlsx"),
 }
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 ()\[\]-]")  # of documents, says Bedrock
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 ()\[\]-]")  # Bedrock refuses these in document names
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    """Raises TypeError for an agent that has a session: it would be one for all callers."""
+    """Add the skill. Raises TypeError for an agent with a session: all callers would share it."""
     if getattr(obj, "_session_manager", None) is not None:
         raise TypeError(
             "this agent has a session_manager, whose one session all callers would share; leave it "
@@ -98,7 +98,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
 
 
 def _block(one: str | TurnFile) -> dict[str, Any]:
-    """A content block of Strands. Raises ContentTypeNotSupported where it has none."""
+    """Return a content block of Strands. Raises ContentTypeNotSupported if it has none."""
     if isinstance(one, str):
         return {"text": one}
     if one.media_type not in _FORMATS:
@@ -116,8 +116,8 @@ def _block(one: str | TurnFile) -> dict[str, Any]:
 def _copy(obj: Any) -> Any:
     """Return the agent with a conversation of its own.
 
-    A run changes its agent in many places. Whatever it changes belongs to the copy: turns at once
-    would fail at the lock of the other, or lose its tools.
+    A run changes its agent in many places. The copy has its own of each: concurrent turns would
+    fail at each other's lock, or lose their tools.
     """
     agent = copy.copy(obj)
     for name, copied in _OWN.items():
@@ -129,9 +129,9 @@ def _copy(obj: Any) -> Any:
 
 
 def _tools(registry: Any) -> Any:
-    """Return the same tools in a registry of their own: the tool of a structured result is
-    registered for one run. An agent that is deleted closes what its registry's tools come from
-    (MCP clients), which is not for a copy to do.
+    """Return a registry of its own with the same tools: a run registers the tool of its structured
+    result there. It has no tool providers: an agent that is deleted closes those (MCP clients), and
+    a copy must not.
     """
     own = copy.copy(registry)
     own.registry = dict(registry.registry)
@@ -141,8 +141,8 @@ def _tools(registry: Any) -> Any:
 
 
 def _hooks(obj: Any, agent: Any) -> Any:
-    """Return the hooks of an agent for its copy. Those of parts that the copy has its own of are
-    called on these.
+    """Return the hooks of an agent for its copy. Hooks of parts that were copied are bound to the
+    copies.
     """
     parts = {
         id(getattr(obj, name)): getattr(agent, name)

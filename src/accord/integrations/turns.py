@@ -54,7 +54,7 @@ class TurnFile(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """One of image, audio, video and file."""
+        """Return image, audio, video or file."""
         kind = self.media_type.partition("/")[0]
         return kind if kind in ("image", "audio", "video") else "file"
 
@@ -83,7 +83,7 @@ class FrameworkTurn(msgspec.Struct):
 
     @property
     def texts_and_files(self) -> list[str | TurnFile]:
-        """The text, if there is any, and the files."""
+        """Return the text, if there is any, and the files."""
         return [*([self.text] if self.text or not self.files else []), *self.files]
 
 
@@ -115,8 +115,8 @@ def add_ask_skill(
         run: Makes a turn.
         options: Of the framework's run call.
         returns: The type of a result that is data, for the card.
-        files: The media types of files that `run` passes on; files of text are told as text by
-          all. Others are refused, so that none is lost without a word.
+        files: The media types of files that `run` passes on. Files of text are passed on as text.
+          Others are refused, so that none is lost silently.
     """
 
     async def ask(

@@ -134,7 +134,7 @@ class Deliverer:
 
 
 def _storable(text: str) -> str:
-    """The text without what a database refuses: it may be an endpoint's own."""
+    """Return a text without characters a database refuses: an endpoint may have written it."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 

@@ -88,7 +88,7 @@ class Outbox:
             log=log_,
             retry_s=lambda: RETRY_S,
         )
-        self._is_unsettled = False  # the store has refused to take outcomes
+        self._is_unsettled = False  # outcomes could not be stored yet
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
         self._looked_s = 0.0
         self._looker = Pump(
@@ -123,7 +123,7 @@ class Outbox:
         waiting = self._waiting.setdefault((task, push), [])
         waiting.append((number, tried))
         try:
-            with contextlib.suppress(Unavailable):  # the answer is there, whatever was sent
+            with contextlib.suppress(Unavailable):  # the send has its answer all the same
                 if not await self._is_sent(task, push, number):
                     await asyncio.wait({tried}, timeout=FIRST_ATTEMPT_S)
         finally:
@@ -149,7 +149,7 @@ class Outbox:
         if self._tasks.clock_fault:
             return False  # what is due is known to others, whose clocks are right
         if self._is_unsettled:
-            return False  # what was delivered may be due again by now, since that is not stored
+            return False  # something delivered may look due: its outcome is not stored yet
         room = WORKERS - len(self._busy)
         self._is_full = room <= 0
         if room <= 0:
@@ -352,7 +352,7 @@ class Outbox:
             attempt.error,
         )
         until_ms = self._clock_ms() + self._open_ms(breaker)
-        with contextlib.suppress(CommitFailed):  # then each of them is tried, and put off by itself
+        with contextlib.suppress(CommitFailed):  # then each webhook is tried and postponed alone
             await self._store.postpone(self._agents, endpoint, until_ms)
 
     # Storing how it went

@@ -397,7 +397,7 @@ def _kid(token: str) -> str | None:
 
 
 def _event_of(body: bytes, sent_as: str) -> Event | Message:
-    """The event in a body; mended as the client mends what agents answer."""
+    """Read the event in a body, mended as the client mends answers."""
     value = _decode_json(body)
     if not isinstance(value, dict):
         raise ValueError("no object")

@@ -78,7 +78,7 @@ class RelayedTask:
         self._pending: tuple[Any, str] | None = None  # an event that was read, and its cursor
         self._refusal: A2AError | None = None  # for who sent the last answer
         self._is_answering = False  # an answer was sent, and nothing has come since
-        self._left: Message | None = None  # a question that the agent did not wait to be answered
+        self._left: Message | None = None  # a question that the agent went on from by itself
         known = run.log.draft.metadata if not run.is_unspoken else None
         self._is_stale = bool((known or {}).get(STALE))
 
@@ -242,7 +242,7 @@ class RelayedTask:
 
     @property
     def _first_id(self) -> str:
-        """The id of the first message at the other agent."""
+        """Return the id of the first message at the other agent."""
         return self._remote.message_id or self._run.task_id
 
     def _new_key(self) -> str:
@@ -537,8 +537,8 @@ class RelayedTask:
         return None
 
     def _was_left(self, question: Message | None) -> bool:
-        """Whether this is the question that the agent has gone on from: what follows our log begins
-        with it.
+        """Return whether this is the question that the agent went on from: its stream may begin
+        with it once more.
         """
         left = self._left
         return left is not None and question is not None and left.message_id == question.message_id
@@ -575,7 +575,7 @@ class RelayedTask:
                     self._record(sent=number)
                     question = since if since.status.state in INTERRUPTED else None
                     if question is None:
-                        return  # it has gone on, and its sender is answered by what comes of that
+                        return  # it went on: its sender gets what comes next
                     too_late = asked_since(self._run.task_id)
                     message, is_new = await self._ask(question, too_late), True
                     continue
@@ -606,15 +606,15 @@ class RelayedTask:
                 return
 
     async def _asked_since(self, client: Client) -> StatusUpdate | None:
-        """Return where the agent's task stands, if it no longer asks what was answered: the answer
-        is too late, and none to what it may ask now. None if it still asks.
+        """Return the status of the agent's task, if it no longer asks the question that was
+        answered: the answer is too late. None if it still asks.
         """
         question = self._remote.question
         if question is None or question.status.state is not TaskState.INPUT_REQUIRED:
             return None
         task = await client.get(self._remote.task_id)
         if task.status.state in FINAL or still_asks(task, question.status.message):
-            return None  # of one that has ended, its agent says so
+            return None  # a task that has ended refuses the answer itself
         return StatusUpdate(task_id="", context_id="", status=task.status)
 
     async def _close(self) -> None:

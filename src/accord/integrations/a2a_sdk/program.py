@@ -124,7 +124,7 @@ class _Served:
         prefix: str = "",
         modifier: Any = None,
     ) -> App:
-        """The agent of a request handler, which is below a prefix."""
+        """Return the app of a request handler, which is served below a prefix."""
         found = self.apps.get(id(handler))
         if found is not None:
             return found
@@ -176,9 +176,8 @@ class _Served:
 
 
 def _address(card: Any, rpc: str) -> str | None:
-    """The address of an agent, as the program's card has it: clients reach it by that name, through
-    whatever stands in front of it. None if that says nothing to others: then the address counts
-    that a client used.
+    """Return the public address in the program's card: clients use it, whatever proxy is in front.
+    None if it has none: then the card names the address that a client used.
     """
     if card is None:
         return None
@@ -186,9 +185,8 @@ def _address(card: Any, rpc: str) -> str | None:
     is_rpc = [one for one in places if one.protocol_binding == "JSONRPC"]
     for one in (*is_rpc, *places):
         url = one.url.rstrip("/")
-        if urlsplit(url).scheme in ("http", "https") and is_public_name(
-            urlsplit(url).hostname or ""
-        ):
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and is_public_name(parts.hostname or ""):
             return url.removesuffix(rpc.rstrip("/")) if is_rpc else url
     return None
 

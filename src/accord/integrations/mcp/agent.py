@@ -79,7 +79,7 @@ def _add(
             id=tool.name,
             name=tool.title or "",
             description=tool.description or "",
-            # A tool takes arguments: a file beside them would be lost without a word.
+            # A tool takes arguments: a file beside them would be lost silently.
             input_modes=["text/plain", "application/json"],
         )
     if len(tools) > 1:

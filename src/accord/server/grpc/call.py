@@ -45,7 +45,7 @@ _OK: list[Pair] = [(b"grpc-status", b"0")]
 _ACCEPTED = (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())
 _PLAIN = "".join(chr(n) for n in range(0x20, 0x7F) if chr(n) != "%")
 _prefix = struct.Struct(">BI").pack
-PACKED = 64  # large packed messages of one connection that wait to be unpacked
+PACKED = 64  # large packed messages of one connection that may wait to be unpacked
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
@@ -257,8 +257,8 @@ class GrpcCall(Http2Stream):
         return message
 
     async def _unpack_large(self, encoding: str, data: bytes, most: int) -> bytes | None:
-        """One at a time. Those that wait hold what came, and nothing of what it would become; those
-        of one connection that wait are not many.
+        """Unpack one message at a time, of all connections. Those that wait are still packed, and
+        few of one connection may wait.
         """
         connection = self.connection
         if connection.packed >= PACKED:
@@ -402,7 +402,7 @@ class GrpcCall(Http2Stream):
 
 
 def _unpack(encoding: str, data: bytes, most: int) -> bytes | None:
-    """Return a message unpacked; None if it has more than `most` bytes.
+    """Unpack a message; return None if it has more than `most` bytes.
 
     Raises:
         ParseError: It is not packed as the client says.

@@ -288,7 +288,7 @@ class Http2Connection(PausableReader):
         self.is_over = True
         self.transport = None  # breaks a reference cycle
         self._lose_streams()
-        self.h2.streams.clear()  # h2 is in a reference cycle of its own, and they are most of it
+        self.h2.streams.clear()  # most of the memory in a reference cycle of h2's own
         self.listener.left(self)
         self.listener.unread.discard(self)
 
@@ -460,7 +460,7 @@ class Http2Connection(PausableReader):
             self._spend(self._small, "packed messages", PACKED_COST)
 
     def _spend(self, limit: RateLimit, what: str, cost: int = 1) -> None:
-        """Count something that was not read just now: a flood ends the connection here."""
+        """Count towards a rate limit, outside of reading; a flood ends the connection."""
         try:
             limit.spend(what, cost)
         except Flood as flood:

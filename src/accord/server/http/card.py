@@ -113,14 +113,14 @@ class CardEndpoint:
         return made
 
     def _pure(self, card: AgentCard, base: str) -> AgentCard:
-        """The 1.0 card, for those who say that they read 1.0."""
+        """Return the 1.0 card, for clients that send `A2A-Version: 1.0`."""
         return self._signer.sign(card, base) if self._signer is not None else card
 
     def _union(self, card: AgentCard, base: str) -> dict[str, Any]:
-        """The card with what the readers of every served version need.
+        """Return the card with what the readers of every served version need.
 
-        It is signed as 1.0 readers see it, who leave out what the others need, and as it is
-        served, for readers who canonicalize the JSON they received (8.4.3).
+        It is signed twice: as 1.0 readers parse it, without members of other versions, and as it
+        is served, for readers who canonicalize the JSON they received (8.4.3).
         """
         value: dict[str, Any] = msgspec.to_builtins(card)
         for version in self._versions:

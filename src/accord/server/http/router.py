@@ -44,11 +44,11 @@ class PageSessions(Protocol):
     """The browsers that are logged in at a page of this server."""
 
     def shows(self, request: HttpRequest) -> bool:
-        """Whether a request shows a session, be it good or not."""
+        """Return whether a request shows a session, valid or not."""
         ...
 
     async def caller(self, request: HttpRequest) -> Caller | None:
-        """Return who the session of a request stands for; None if it has none that counts."""
+        """Return the caller of a request's session; None if it has no valid one."""
         ...
 
 
@@ -86,7 +86,7 @@ class Router(abc.ABC):
         self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
         self.card_answer: Mounted | None = None  # instead of the card that is the same for all
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
-        # Sees every request to the agent, and the answer, which it returns as it is to be sent.
+        # Called with every request to the agent and its answer; returns the answer to send.
         self.on_exchange: Watcher | None = None
         self.observer: Observer | None = None  # of traces and metrics
         self.sessions: PageSessions | None = None

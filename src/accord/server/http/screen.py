@@ -19,7 +19,7 @@ _ALLOWED = (
     b"Authorization, Content-Type, A2A-Version, A2A-Extensions, Idempotency-Key, Last-Event-ID, "
     b"Traceparent"
 )
-_SENT_ANYWAY = {"authorization", "cookie"}  # the first is allowed, the second the browser's
+_SENT_ANYWAY = {"authorization", "cookie"}  # in `_ALLOWED`; sent by the browser itself
 _EXPOSED = b"A2A-Extensions, WWW-Authenticate, Retry-After, Accord-Total"
 _PREFLIGHT_S = b"600"
 
