@@ -6,10 +6,11 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from click.testing import CliRunner
 
@@ -99,11 +100,25 @@ def showing_keys() -> Iterator[tuple[str, list[str | None]]]:
     """Something on this machine that asks for keys: its address, and those it was shown."""
     shown: list[str | None] = []
 
+    def answer(handler: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        shown.append(handler.headers.get("X-API-Key"))
+        return 401, b""
+
+    with answering(answer) as url:
+        yield url, shown
+
+
+@contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], tuple[int, bytes]]) -> Iterator[str]:
+    """A server that is no hub of ours: its address."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            shown.append(self.headers.get("X-API-Key"))
-            self.send_response(401)
+            status, body = answer(self)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *words: object) -> None:
             pass
@@ -112,11 +127,51 @@ def showing_keys() -> Iterator[tuple[str, list[str | None]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", shown
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_all_agents_are_listed_however_many_there_are(tmp_path):
+    """A hub answers with 500 at most; the others come with the next page."""
+    names = [f"agent-{n:04}" for n in range(1200)]
+    usual = {"state": "approved", "health": {}, "visibility": "public", "description": ""}
+
+    def answer(handler: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        query = parse_qs(urlsplit(handler.path).query)
+        rest = [name for name in names if name > query.get("cursor", [""])[0]]
+        agents = [{"name": name, **usual} for name in rest[:500]]
+        more = rest[499] if len(rest) > 500 else ""
+        body = {"agents": agents, "next": more, "total": len(names)}
+        return 200, json.dumps(body).encode()
+
+    with answering(answer) as url:
+        listed = accord("hub", "list", "--hub", url, cwd=tmp_path).out
+        assert [line.split()[0] for line in listed.splitlines()[1:]] == names
+        found = json.loads(accord("hub", "list", "--hub", url, "-o", "json", cwd=tmp_path).out)
+        assert [one["name"] for one in found["agents"]] == names
+
+
+def test_a_file_of_agents_says_why_each_was_not_added(tmp_path):
+    """And `show` has the settings, as `set` takes them."""
+    agent = served(str(EXAMPLES / "echo.py"), cwd=tmp_path)
+    with hub_served(tmp_path) as (_, url), agent as (_, echo):
+        file = tmp_path / "agents.txt"
+        file.write_text(f"{echo}\nhttp://127.0.0.1:1\nftp://nowhere\n")
+        added = accord("hub", "add", "--file", "agents.txt", "--hub", url, cwd=tmp_path)
+        assert added.code == 1
+        assert "echo is approved" in added.out
+        lines = added.err.splitlines()
+        assert [line.partition(": not added: ")[0] for line in lines[:2]] == [
+            "http://127.0.0.1:1",
+            "ftp://nowhere",
+        ]
+        assert all(line.partition(": not added: ")[2] for line in lines[:2])
+        shown = accord("hub", "set", "echo", "probe=free", "--hub", url, cwd=tmp_path).out
+        assert "settings   changes=hold texts=hold" in shown
+        assert "probe=free" in shown
 
 
 def test_an_agent_registers_itself_and_leaves_in_good_order(tmp_path, monkeypatch):

@@ -247,3 +247,45 @@ def test_an_origin_that_is_none_is_refused_at_start(tmp_path):
     settings = HubSettings(store=f"sqlite:///{tmp_path}/hub.db", approve=("corp.example",))
     with pytest.raises(ValueError, match=r"corp\.example"):
         Hub(settings)
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body"),
+    [
+        ("PATCH", "/agents/baker", {"settings": {"tasks_days": -1}}),
+        ("PATCH", "/agents/baker", {"settings": {"tasks_days": 0}}),
+        ("PATCH", "/agents/baker", {"settings": {"limits": {"open_tasks": -5}}}),
+        ("POST", "/policies", {"who": "anyone", "what": "*", "effect": "allow", "limit": -5}),
+        ("GET", "/agents?limit=-5", None),
+        ("GET", "/agents?state=aproved", None),
+        ("GET", "/agents?visibility=all", None),
+        ("GET", "/agents?team=hrr", None),
+        ("GET", "/agents?teams=hr", None),
+        ("GET", "/search?text=bread&team=hrr", None),
+        ("GET", "/search?text=bread&health=up", None),
+        ("GET", "/search?text=bread&state=upp", None),
+        ("GET", "/search?text=bread&language=de", None),
+    ],
+)
+async def test_a_value_out_of_its_range_is_refused(tmp_path, verb, path, body):
+    """To a wrong filter the answer was that there is nothing; -1 days deleted all tasks."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url, visibility="team", team="hr")
+        for right in ("/agents?team=hr&state=approved", "/search?text=bread&team=hr&state=up,new"):
+            assert (await desk.call("GET", right)).status == 200
+        answer = await desk.call(verb, path, body)
+        assert answer.status == 400, answer.body
+
+
+async def test_a_filter_tells_nobody_which_teams_there_are(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url, visibility="team", team="hr")
+        await desk.call("POST", "/teams", {"name": "it"})
+        await desk.key("ada")
+        said = {
+            (await desk.call("GET", f"/agents?team={team}", by="ada")).raw.replace(
+                team.encode(), b"TEAM"
+            )
+            for team in ("hr", "it", "xx")
+        }
+        assert len(said) == 1

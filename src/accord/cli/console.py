@@ -90,7 +90,10 @@ def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: b
     if is_hub:
         from ..hub import HubSettings
 
-        settings = HubSettings.of({})
+        try:
+            settings = HubSettings.of({})
+        except ValueError as error:
+            raise click.ClickException(str(error)) from None
         store = store or settings.task_store
         url = url or settings.url or f"http://127.0.0.1:{settings.port}"
     url = (url or _AGENT).rstrip("/")

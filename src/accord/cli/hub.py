@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ..server.process import set_up_log
 from .console import say_if_not_built
@@ -68,9 +69,7 @@ _GUESTS = {
 )
 @server_options
 @click.pass_context
-def hub(
-    context: click.Context, /, no_console: bool, log_level: str, log_format: str, **given: Any
-) -> None:
+def hub(context: click.Context, /, **options: Any) -> None:
     """Serve a hub: one address for many agents. Or, with a verb, work with one that is running.
 
     \b
@@ -78,20 +77,20 @@ def hub(
     accord hub add https://hr.corp.example       # fetches the card and lists the agent
     accord hub list
 
-    Every option can be set as ACCORD_HUB_..., as in ACCORD_HUB_PORT=9000.
+    Every option can be set as ACCORD_HUB_..., as in ACCORD_HUB_PORT=9000 and
+    ACCORD_HUB_ALLOW_HOST=10.0.0.0/8,10.9.0.1.
     """
     if context.invoked_subcommand is not None:
         return
     from ..hub import Hub, HubSettings
     from ..server.process import serve
 
-    set_up_log(log_level, log_format)
     try:
-        files = {name: str(value) for name, value in given.items() if isinstance(value, Path)}
-        settings = HubSettings.of(given | files)
+        settings = HubSettings.of(_given(context, options))
+        set_up_log(settings.log_level, settings.log_format)
         made = Hub(settings)
         page = None
-        if not no_console:
+        if not settings.no_console:
             from ..console import Console, is_built
 
             if is_built():
@@ -107,7 +106,7 @@ def hub(
             echo(f"  key      {made.local_admin.file} (an admin's: keep it to yourself)")
             if page is not None:
                 echo(f"  console  {page.link(base)}   (opens once)")
-            elif not no_console:
+            elif not settings.no_console:
                 say_if_not_built()
             how = f"words, and meaning by {settings.meaning}" if settings.meaning else "words only"
             echo(f"  search   by {how}")
@@ -127,6 +126,15 @@ def hub(
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _given(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were typed: those of the environment count before defaults."""
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in options.items()
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
 
 
 @hub.command()
@@ -168,11 +176,12 @@ def add(
     for one in new:
         try:
             entry = client.call("POST", "/agents", one | common)
-        except click.ClickException:
+        except click.ClickException as error:
             if len(new) == 1:
                 raise
             failed += 1
-            echo(f"{one.get('url', 'the card')}: not added", err=True)
+            why = error.format_message().replace("\n", "; ")
+            echo(f"{one.get('url', 'the card')}: not added: {why}", err=True)
             continue
         client.show(entry, _added)
     if failed:
@@ -227,7 +236,11 @@ def _added(entry: dict[str, Any]) -> str:
 @hub_options
 def list_(client: HubClient, state: str | None, team: str | None) -> None:
     """List the agents you may see."""
-    found = client.call("GET", "/agents", query={"state": state, "team": team, "limit": "500"})
+    query = {"state": state, "team": team, "limit": "500"}
+    found = page = client.call("GET", "/agents", query=query)
+    while page["next"]:
+        page = client.call("GET", "/agents", query=query | {"cursor": page["next"]})
+        found = found | {"agents": found["agents"] + page["agents"], "next": ""}
     rows = [_row(one) for one in found["agents"]]
     if not rows:
         return client.show(found, lambda _: "no agents yet; add one with:  accord hub add URL")
@@ -271,11 +284,22 @@ def _details(entry: dict[str, Any]) -> str:
         "team": entry.get("team", ""),
     }
     lines += [f"  {name:<10} {value}" for name, value in rows.items() if value]
+    if entry.get("settings"):
+        lines.append(f"  {'settings':<10} {_settings(entry['settings'])}")
     for skill in entry.get("skills", []):
         lines.append(f"  skill      {skill['id']}: {' '.join(skill['description'].split())[:80]}")
     for note in entry.get("notes", []):
         lines.append(f"  repaired   {note}")
     return "\n".join(lines)
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    """As `accord hub set` takes them; those that are empty are left out."""
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in settings.items()
+        if value not in ("", [], {})
+    )
 
 
 @hub.command()

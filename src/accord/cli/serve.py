@@ -255,7 +255,11 @@ def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfR
             "with:  accord hub add URL"
         )
     client = RestClient(hub, lambda: find_key(hub, key))
-    return [SelfRegistration(client, HubSettings.of({}).beat_s) for _ in range(agents)]
+    try:
+        beat_s = HubSettings.of({}).beat_s
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    return [SelfRegistration(client, beat_s) for _ in range(agents)]
 
 
 def _show_console(link: str) -> None:

@@ -123,12 +123,12 @@ class Hub:
 
     def _mount(self) -> None:
         """Serve the REST interface, and what other registries' clients read."""
+        self.app.mount("/api/v1", HubApi(self, self.routes).answer)
         for prefix, routes in (
-            ("/api/v1", self.routes),
             ("/ard", Routes(ARD_ROUTES)),
             ("/.well-known/ai-catalog.json", Routes(CATALOG_ROUTES)),
         ):
-            self.app.mount(prefix, HubApi(self, routes).answer)
+            self.app.mount(prefix, HubApi(self, routes, is_strict=False).answer)
 
     def _schedule(self) -> None:
         self.every(1.0, self.traces.flush)
@@ -197,6 +197,16 @@ class Hub:
         if self.people.person(caller).role is HubRole.GUEST:
             return Unauthenticated("log in to see more than public agents")
         return EntryNotFound.of_agent(name)
+
+    def teams_known_to(self, caller: Caller) -> set[str]:
+        """Teams a caller may ask for: their own, and those of entries they see; an admin may ask
+        for all.
+        """
+        person = self.people.person(caller)
+        made = {row["name"] for row in self.people.teams} if person.is_admin else set()
+        return (
+            made | person.teams | {one.team for one in self.registry.visible_to(caller) if one.team}
+        )
 
     async def list_agents(self, caller: Caller) -> dict[str, Any]:
         """List the agents you may see."""

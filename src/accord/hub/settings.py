@@ -1,5 +1,6 @@
 """Settings of a hub: from flags, else from `ACCORD_HUB_*`."""
 
+import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +13,17 @@ from ..server.transport import Tls
 __all__ = ["HubSettings"]
 
 PREFIX = "ACCORD_HUB_"
+_NAMES = {"allow": "ALLOW_HOST", "approve": "APPROVE_ORIGIN"}  # as the options are called
+_OTHERS = frozenset({"KEY"})  # read by the commands that call a hub
+_LISTS = ("allow", "approve", "trusted_proxy")
 
 
 class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a hub is set up. Every field can come from the environment: `ACCORD_HUB_PORT=9000`."""
+    """How a hub is set up. Every field can come from the environment: `ACCORD_HUB_PORT=9000`.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -54,6 +62,21 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     open_s: float = 5.0  # for which calls to an agent that does not answer are refused
     calls_per_minute: int = 6_000  # of one caller, to all agents together; 0 for no limit
     poll_s: float = 1.0  # between two looks for changes of other replicas
+    # Of the process that serves the hub
+    no_console: bool = False
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = "warning"
+    log_format: Literal["text", "json"] = "text"
+
+    def __post_init__(self) -> None:
+        for name in ("port", "grpc_port"):
+            if not 0 <= (getattr(self, name) or 0) <= 65_535:
+                raise ValueError(f"{name}={getattr(self, name)} is no port")
+        for name in ("beat_s", "missed_beats", "poll_s", "open_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name)} has to be more than 0")
+        for name in ("tick_s", "card_s", "reach_s", "message_s", "check_s", "calls_per_minute"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}={getattr(self, name)} can't be less than 0")
 
     @property
     def tls(self) -> Tls | None:
@@ -83,14 +106,23 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return settings: those given, else those of the environment, else the usual ones.
 
         Raises:
-            ValueError: One of them is not what it should be.
+            ValueError: One of them is not what it should be, or the environment names one that
+              there is not.
         """
+        names = {_NAMES.get(name, name.upper()): name for name in cls.__struct_fields__}
         found: dict[str, Any] = {}
-        for name in cls.__struct_fields__:
-            text = environment.get(PREFIX + name.upper())
-            if text is not None:
-                is_list = name in ("allow", "approve", "trusted_proxy")
-                found[name] = [w.strip() for w in text.split(",") if w.strip()] if is_list else text
+        for variable, text in environment.items():
+            word = variable.removeprefix(PREFIX)
+            if word == variable or word in _OTHERS:
+                continue
+            if word not in names:
+                near = difflib.get_close_matches(word, [*names, *_OTHERS], n=1, cutoff=0.5)
+                hint = f"; do you mean {PREFIX}{near[0]}?" if near else ""
+                raise ValueError(f"the hub has no setting {variable}{hint}")
+            if text:
+                name = names[word]
+                words = [one.strip() for one in text.split(",") if one.strip()]
+                found[name] = words if name in _LISTS else text
         found |= {name: value for name, value in given.items() if value not in (None, ())}
         try:
             return msgspec.convert(found, cls, strict=False)

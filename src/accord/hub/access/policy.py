@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ...auth import Caller
-from ...model import SCHEMA, now_ms
+from ...model import SCHEMA, InvalidParams, now_ms
 from ..errors import EntryNotFound
 from ..registry import Entry, EntryState, Visibility
 from ..storage import Audit, Changes, Database
@@ -165,6 +165,8 @@ class Policy:
         return [rule.words for rule in self._rules or () if _lapses(rule, entry, changed)]
 
     async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
+        if rule.limit < 0:
+            raise InvalidParams(f"limit={rule.limit}: give calls per minute; 0 for no limit")
         kind, _, name = rule.who.removeprefix("!").partition(":")
         if kind == "team":
             team_name(name)

@@ -143,8 +143,13 @@ def _answer(call: ApiCall, entry: Entry) -> AgentView:
 
 async def _list(call: ApiCall) -> Any:
     found = call.hub.registry.visible_to(call.caller)
-    for field in ("state", "team", "visibility"):
+    for field, known in (
+        ("state", list(EntryState)),
+        ("visibility", list(Visibility)),
+        ("team", call.hub.teams_known_to(call.caller)),
+    ):
         if wanted := call.query.get(field):
+            call.check_among(field, wanted, known)
             found = [entry for entry in found if getattr(entry, field) == wanted]
     after, limit = call.query.get("cursor", ""), call.number("limit", PAGE, MOST)
     rest = [entry for entry in found if entry.name > after]

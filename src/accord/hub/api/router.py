@@ -7,7 +7,7 @@ the entry in the path, `admin` for admins. Admins may use all of them.
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -90,6 +90,15 @@ class ApiCall(msgspec.Struct):
         id_, _, revision = given.removeprefix("W/").strip('"').partition(".")
         return (whole_number(revision) or 0) if id_ == entry.id else 0
 
+    def check_among(self, name: str, given: str, known: Iterable[str]) -> None:
+        """Raise InvalidParams if what a filter asks for is none of what there is: to a wrong word
+        the answer would always be that there is nothing.
+        """
+        among = sorted(known)
+        if given not in among:
+            some = ", ".join(among[:20]) or "none"
+            raise InvalidParams(f"{name}={given[:80]!r} is not known here; there is: {some}")
+
     def number(self, name: str, usual: int, most: int) -> int:
         """A number in the query."""
         text = self.query.get(name, "")
@@ -164,9 +173,10 @@ class Routes:
 class HubApi:
     """Answers requests below /api/v1."""
 
-    def __init__(self, hub: "Hub", routes: Routes) -> None:
+    def __init__(self, hub: "Hub", routes: Routes, *, is_strict: bool = True) -> None:
         self._hub = hub
         self.routes = routes
+        self._is_strict = is_strict  # a name in the query that the route does not take is refused
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request. Errors are answers too."""
@@ -190,6 +200,9 @@ class HubApi:
         route, path = self.routes.find(request.target.verb, raw)
         self._check(route, person)
         query = {name: values[-1] for name, values in query_of(request.target).items()}
+        if self._is_strict and (unknown := sorted(query.keys() - set(route.query))):
+            known = ", ".join(route.query) or "none"
+            raise InvalidParams(f"{unknown[0][:80]!r} is not known here; there is: {known}")
         call = ApiCall(self._hub, request, caller, person, path, query)
         if route.may == "owner":
             call.own_entry()

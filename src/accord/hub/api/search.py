@@ -6,7 +6,7 @@ import msgspec
 
 from ...model import InvalidParams
 from ..find import AgentHit, SearchFilters, SearchResult
-from ..registry import UNTRUSTED
+from ..registry import HEALTH_STATES, UNTRUSTED
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]
@@ -41,6 +41,13 @@ async def search(call: ApiCall, text: str) -> SearchResult:
     given: dict[str, Any] = {name: call.query[name] for name in _FILTERS if name in call.query}
     if "min_score" in given:
         given["min_score"] = call.number("min_score", 0, 100)
+    if team := given.get("team"):
+        call.check_among("team", team, call.hub.teams_known_to(call.caller))
+    for state in (word.strip() for word in given.get("state", "").split(",")):
+        if state:
+            call.check_among("state", state, HEALTH_STATES)
+    if language := given.get("language"):
+        call.check_among("language", language.lower()[:2], ("en", "zh"))
     order = call.query.get("order", "proven")
     if order not in ("proven", "relevance"):
         raise InvalidParams("order is proven or relevance")
@@ -59,6 +66,6 @@ ROUTES = (
     ApiRoute(
         *("GET", "/search", "guest", _search, "Find agents by what is wanted of them"),
         gives=SearchView,
-        query=("text", *_FILTERS, "order", "expand", "limit"),
+        query=("text", "q", *_FILTERS, "order", "expand", "limit"),
     ),
 )

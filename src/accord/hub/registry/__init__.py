@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .cards import CardReader as CardReader
+    from .entries import HEALTH_STATES as HEALTH_STATES
     from .entries import CardVersion as CardVersion
     from .entries import Entry as Entry
     from .entries import EntrySettings as EntrySettings
@@ -33,6 +34,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Entry": "entries",
             "EntrySettings": "entries",
             "EntryState": "entries",
+            "HEALTH_STATES": "entries",
             "Health": "entries",
             "Registry": "registry",
             "SignatureReport": "entries",

@@ -2,7 +2,7 @@
 
 import contextlib
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -11,6 +11,7 @@ from ...model import AgentCard
 from ...net import origin_of
 
 __all__ = [
+    "HEALTH_STATES",
     "LIMITS",
     "CardVersion",
     "Difference",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 
+HealthState: TypeAlias = Literal["new", "up", "degraded", "locked", "broken", "down", "gone"]
+HEALTH_STATES: tuple[str, ...] = get_args(HealthState)
 LIMITS = ("calls_per_minute", "open_tasks", "open_streams")  # of an entry
 
 
@@ -48,7 +51,7 @@ class Visibility(StrEnum):
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent was when it was last probed."""
 
-    state: Literal["new", "up", "degraded", "locked", "broken", "down", "gone"] = "new"
+    state: HealthState = "new"
     category: str = ""  # DNS, REFUSED, TLS, TIMEOUT, NOT_FOUND, ...
     sentence: str = ""  # what is wrong, and what to do
     at_ms: int = 0

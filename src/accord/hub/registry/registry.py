@@ -743,8 +743,13 @@ def _checked(by: Person, settings: EntrySettings, before: EntrySettings) -> Entr
     """Return settings as they are stored. The description stands in the hub's signed card, so it is
     cleaned as a card is, and what would make a card wait for an admin only an admin may set.
 
-    Raises HubError, also for a limit that would limit nothing.
+    Raises HubError, also for a number out of its range.
     """
+    if not 0 < settings.tasks_days <= 36_500:
+        raise HubError(
+            f"tasks_days={settings.tasks_days:g} is no number of days",
+            fix="give more than 0; keep=none has tasks go a minute after their end",
+        )
     found = suspicious({"description": settings.description[: 4 * DESCRIPTION]})
     if found and not by.is_admin and settings.description != before.description:
         raise HubError(
