@@ -319,6 +319,25 @@ def test_nobody_else_says_where_a_request_comes_from():
         agent_of(echo).app(trusted_proxies=["proxy.example"])
 
 
+async def test_names_that_are_made_up_do_not_keep_others_waiting():
+    """Each try is looked at for a while: one address has a number of them, whatever the names."""
+
+    @scheme(PASSWORDS)
+    async def check(request: Credentials) -> Caller | None:
+        asked.append(request)
+        return Caller("mia") if request.header("authorization") == right else None
+
+    asked: list[Credentials] = []
+    right = basic("mia", "sesame")
+    authenticator = Authenticator(check, "HR", Limits(failed_logins=1))
+    guesses = [basic(f"user-{n}", "x") for n in range(15)]
+    found = [await outcome_of(authenticator, authorization=one) for one in guesses]
+    assert found == [Unauthenticated] * 10 + [TooManyRequests] * 5
+    assert len(asked) == 10
+    elsewhere = {"address": "192.0.2.2", "authorization": right}
+    assert await outcome_of(authenticator, **elsewhere) == "mia"
+
+
 @pytest.mark.parametrize("secret", ["key", "password"])
 async def test_one_network_of_ipv6_has_one_count(secret):
     """A customer has 2^64 addresses, and must not have a count for each."""

@@ -238,10 +238,11 @@ async def test_times_are_read_with_any_fraction_and_offset(connect, after):
         "2026-01-01t00:00:00z",
         "yesterday",
         "2026-13-01T00:00:00Z",
+        "2026-01-01T00:00:00.\u0661\u0662Z",
     ],
 )
 async def test_a_time_that_is_none_is_refused(connect_http, after):
-    """No zone, no time of day, small letters, no such month (section 2)."""
+    """No zone, no time of day, small letters, no such month, other digits (section 2)."""
     async with connect_http(work) as client:
         refused = await refusal_of(client.list(statusTimestampAfter=after))
         assert (refused.reason, list(refused.violations)) == (

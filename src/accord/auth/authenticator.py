@@ -23,6 +23,7 @@ __all__ = ["Authenticator"]
 log_ = logging.getLogger("accord")
 
 SOURCES = 10_000  # addresses and callers that are counted; the oldest are forgotten
+USERS = 10  # times the failures of one user, an address may have for all of them
 LOGGED_S = 60.0  # how long the same refusal of the same address is not logged again
 
 
@@ -31,7 +32,8 @@ class Authenticator:
 
     A right key or token is let in, whatever others at the same address do: only failures are
     limited. Passwords can be guessed, so attempts for one user from one address are limited before
-    they are checked.
+    they are checked. So are those for all users from one address: each check takes a while, and
+    whoever makes up names must not keep others waiting.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Authenticator:
         ) - {"cookie"}
         self._realm = _quotable(realm)
         self._logins = _Logins(limits.failed_logins)
+        self._sprays = _Logins(limits.failed_logins * USERS)
         self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
         self._failed_logins = limits.failed_logins
         self._proxies = TrustedProxies(trusted_proxies)
@@ -119,8 +122,8 @@ class Authenticator:
         try:
             return await self._find(credentials, attempt, metadata)
         finally:
-            if attempt.login:
-                self._logins.end(attempt.login)
+            for logins, name in attempt.logins:
+                logins.end(name)
 
     async def _find(
         self, credentials: Credentials, attempt: "_Attempt", metadata: Callable[[], str]
@@ -166,9 +169,9 @@ class Authenticator:
         is_new = self._logged.is_new(source, reasons)
         level = logging.WARNING if is_new else logging.DEBUG
         log_.log(level, "a request from %s was not authenticated: %s", source or "?", reasons)
-        if attempt.login:
-            self._logins.fail(attempt.login)
-        elif attempt.is_guess:
+        for logins, name in attempt.logins:
+            logins.fail(name)
+        if attempt.is_guess and not attempt.logins:
             wait_s = self._failures.take(counted_as(source))
             if wait_s:
                 raise _too_many_failures(self._failed_logins, wait_s)
@@ -203,10 +206,12 @@ class Authenticator:
         if not user:
             return await scheme.authenticate(shown, credentials)
         known = hash(shown) if scheme.reads_all else None
-        if known not in self._known and not attempt.login:
-            login = f"{counted_as(self._proxies.client_of(credentials))} {hash(user)}"
-            await self._logins.begin(login)
-            attempt.login = login
+        if known not in self._known and not attempt.logins:
+            source = counted_as(self._proxies.client_of(credentials))
+            counted = ((self._sprays, source), (self._logins, f"{source} {hash(user)}"))
+            for logins, name in counted:
+                await logins.begin(name)
+                attempt.logins.append((logins, name))
         caller = await scheme.authenticate(shown, credentials)
         if known is not None and known not in self._known:
             if len(self._known) >= SOURCES:
@@ -261,14 +266,15 @@ class Authenticator:
 class _Attempt:
     """What came of the schemes that were asked about one request."""
 
-    __slots__ = ("descriptions", "failed", "found", "is_guess", "login", "missing")
+    __slots__ = ("descriptions", "failed", "found", "is_guess", "logins", "missing")
 
     def __init__(self) -> None:
         self.found: dict[Scheme, Caller | None] = {}
         self.failed: list[str] = []
         self.descriptions: dict[str, str] = {}  # by scheme: what the client may know of the reason
         self.is_guess = False
-        self.login = ""  # the key under which this attempt is counted as under way
+        # The try for a password: where it is counted as under way, and as what
+        self.logins: list[tuple[_Logins, str]] = []
         self.missing: frozenset[str] = frozenset()
 
 

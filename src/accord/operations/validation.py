@@ -29,7 +29,7 @@ MAX_PAGE = 100
 
 _INT32 = 2**31 - 1
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def check_send(request: SendMessageRequest, limits: Limits) -> None:
