@@ -237,6 +237,7 @@ class DictStore:
         reopen: bool = False,
         known: int = 0,
         format: int = 1 << 15,
+        watch: bool = False,
     ) -> Record | None:
         task = self.shelf.find(namespace, task_id)
         if task is None:
@@ -245,6 +246,8 @@ class DictStore:
         is_ours = record.format <= format and (reopen or record.state not in ENDED)
         if is_ours and record.owner not in self.shelf.living:
             died_ms, record.owner = self.shelf.heard_ms[record.owner], self.replica
+        elif watch and record.owner not in (0, self.replica):
+            self.shelf.watched[record.key].add(self)
         return replace(task.seen(), died_ms=died_ms)
 
     async def unclaim(self, key: int, pos: int) -> None:

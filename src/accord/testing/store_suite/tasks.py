@@ -547,6 +547,39 @@ async def stats_count_what_there_is(box: Box) -> None:
 
 
 @check
+async def a_claim_watches_what_another_owns(box: Box) -> None:
+    """Whoever is denied a task waits for what its owner writes: between the two nothing is missed.
+    What becomes ours is watched by nobody.
+    """
+    if not box.is_shared:
+        return
+    first, idle = box.create(), box.create("t2", state=INPUT_REQUIRED, leaves=Leaves.REST)
+    await box.commit(first, idle)
+    woken = Woken()
+    other = await box.another(woken)
+    record = await other.claim(ME, "t1", watch=True)
+    assert (record.owner, record.pos) == (box.store.replica, 1)
+    assert (await other.claim(ME, "t2", watch=True)).owner == other.replica
+    await box.commit(box.append(first))
+    await woken.by(first.key)
+    assert idle.key not in {key for tasks in woken.tasks for key in tasks}
+
+
+@check
+async def posts_are_given_to_the_owner_alone(box: Box) -> None:
+    """Who watches a task is woken for it too, and must not deal with what is its owner's."""
+    if not box.is_shared:
+        return
+    first = box.create()
+    await box.commit(first)
+    other = await box.another()
+    await other.load(ME, "t1", watch=True)
+    assert await other.commit([box.post(first.key)]) == [True]
+    assert await other.unread_posts([first.key]) == []
+    assert len(await box.store.unread_posts([first.key])) == 1
+
+
+@check
 async def views_elsewhere_are_woken_and_our_own_commits_wake_nobody(box: Box) -> None:
     """A process knows what it commits itself."""
     first = box.create()
