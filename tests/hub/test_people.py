@@ -211,8 +211,12 @@ def test_a_hub_that_takes_tokens_says_whom_they_are_for():
 
 
 def test_settings_come_from_the_environment():
-    found = HubSettings.of({"port": 9, "host": None}, {"ACCORD_HUB_PORT": "8", "ACCORD_HUB_ALLOW":
-                           "10.0.0.0/8, *.corp", "ACCORD_HUB_BEAT_S": "2"})  # fmt: skip
+    environment = {
+        "ACCORD_HUB_PORT": "8",
+        "ACCORD_HUB_ALLOW_HOST": "10.0.0.0/8, *.corp",
+        "ACCORD_HUB_BEAT_S": "2",
+    }
+    found = HubSettings.of({"port": 9, "host": None}, environment)
     assert (found.port, found.host, found.beat_s) == (9, "127.0.0.1", 2.0)
     assert found.allow == ("10.0.0.0/8", "*.corp")
     with pytest.raises(ValueError, match="guests"):
