@@ -4,17 +4,20 @@ pooler, and what becomes of a replica that gets none.
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from accord import Agent
-from accord.store.contract import CommitFailed
+from accord.model import Unavailable
+from accord.store.contract import Ages, CommitFailed
 from accord.store.postgres import PostgresStore, connect, readers
+from accord.store.postgres import store as store_module
 from accord.store.postgres.options import parse
 from tests.pooler import needs_pgbouncer, pooled
 from tests.postgres import add, base_url, execute
@@ -115,6 +118,35 @@ async def test_a_transaction_that_stands_still_is_ended_by_the_database(
         with pytest.raises(connect.BROKEN):
             await stand_still()
         assert await store.load(ME, "t1") is not None
+
+
+@pytest.mark.parametrize("what", ["load", "fold", "purge", "write"])
+async def test_a_session_that_does_not_answer_is_given_up_after_one_try(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Its process may be stuck on a disk, or a proxy before it. Nobody waits for it for ever, least
+    of all for the end of a transaction, and nobody else gets it.
+    """
+    for name in ("READ_S", "PURGE_S"):
+        monkeypatch.setattr(store_module, name, 0.3)
+    async with opened(postgres_url) as box:
+        store = store_of(box)
+        tries: dict[str, Callable[[], Awaitable[object]]] = {
+            "load": lambda: store.load(ME, "t1"),
+            "fold": store.fold,
+            "purge": lambda: store.purge(Ages(0, 0, 0, 0), 10),
+            "write": lambda: store.write("SELECT 1"),
+        }
+        async with store._connection() as db:
+            pid = db.get_server_pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises((Unavailable, CommitFailed)):
+                    await tries[what]()
+                await tries[what]()
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 async def test_connections_keep_their_settings_however_often_they_were_used(

@@ -127,6 +127,9 @@ async def transaction(db: Any, **more: str) -> AsyncIterator[None]:
         await db.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED{local}")
         yield
         await db.execute("COMMIT")
+    except asyncio.CancelledError:  # a ROLLBACK would wait for a session that does not answer
+        kill(db)
+        raise
     except BaseException:
         if not db.is_closed():
             try:

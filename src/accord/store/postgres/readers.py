@@ -63,13 +63,14 @@ class Readers:
         db = await self._take()
         if db is None:
             try:
-                async with self._borrow() as db:
+                async with self._borrow() as db, _answering(db):
                     yield db
             finally:
                 self._places.release()
             return
         try:
-            yield db
+            async with _answering(db):
+                yield db
         finally:
             self._put_back(db)
 
@@ -153,3 +154,13 @@ class Readers:
     def _drop(self, db: Any) -> None:
         self._size -= 1
         kill(db)
+
+
+@contextlib.asynccontextmanager
+async def _answering(db: Any) -> AsyncIterator[None]:
+    """Close a connection that has not answered in time: who uses it next would wait for it too."""
+    try:
+        yield
+    except (TimeoutError, asyncio.CancelledError):
+        kill(db)
+        raise
