@@ -117,3 +117,29 @@ async def test_who_waits_for_a_stored_message_reads_on_when_the_task_gets_anothe
         go_on.set()
         await other.app._engine._recovery.take_up(claimed, died=False)
         assert text_of(await sending) == "one"
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+async def test_a_task_that_nobody_owns_after_a_refused_commit_is_gone_on_with(
+    shared: Shared, is_durable: bool
+) -> None:
+    """Somebody has taken it from its owner, and not for himself: by SQL, or by restoring a table.
+    Who lost it looks whether it has another owner, and takes it up if it has none. Else it would
+    work for ever, and its sender wait as long.
+    """
+    agent, go_on = Agent("Talks"), asyncio.Event()
+
+    @agent.skill(durable=is_durable)
+    async def talk(text: str) -> str:
+        await go_on.wait()
+        return text
+
+    async with shared.two(agent) as (owner, _):
+        sending = asyncio.create_task(owner.send(message("one")))
+        tasks = owner.app._engine.tasks
+        await until(lambda: [log for log in tasks.directory.live() if log.is_stored])
+        (log,) = tasks.directory.live()
+        shared.take_away(owner, log.ids.task_id)
+        go_on.set()
+        state = "TASK_STATE_COMPLETED" if is_durable else "TASK_STATE_FAILED"
+        assert (await sending)["status"]["state"] == state

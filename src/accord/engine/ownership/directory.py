@@ -57,6 +57,9 @@ class Directory:
         self.on_posts: Callable[[Collection[int]], None] = lambda tasks: None
         # Called with a slot that is read, and whose task ceases to be ours.
         self.on_unowned: Callable[[TaskSlot], None] = lambda slot: None
+        # Called with a log that can't be written any more, though this process is not taken for
+        # dead.
+        self.on_refused: Callable[[Log], None] = lambda log: None
         # Called with a slot whose state has changed; for tests.
         self.on_move: Callable[[TaskSlot], None] | None = None
         writer.on_stored = self._stored
@@ -366,6 +369,8 @@ class Directory:
         slot.move(SlotMove.FORGET)
         slot.disown()
         self.leave(slot)
+        if log.stored_at[0] and not self._writer.is_fenced:
+            self.on_refused(log)
 
     def lose_all(self, error: A2AError) -> None:
         """Other processes have taken over all tasks of this one."""

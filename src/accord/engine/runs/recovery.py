@@ -59,7 +59,8 @@ class Recovery:
         self._unanswered_ms = 0
         self._audit = OwnershipAudit(engine.tasks, self._take_up_unknown)
         engine.runs.on_mismatch = self._mismatch
-        engine.runs.on_given_up = self._retry_soon
+        engine.runs.on_given_up = lambda run: self._retry_soon(run.log)
+        engine.tasks.directory.on_refused = self._retry_soon
 
     async def open(self) -> None:
         """Take up all there is, and return when it is stored: nobody is shown any of it as
@@ -323,11 +324,12 @@ class Recovery:
         while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew
             await asyncio.sleep(_CHECK_S)
 
-    # Functions that were stopped since another process might have taken their tasks
+    # Tasks that another process may have taken: a function was stopped for that, or a commit was
+    # refused
 
-    def _retry_soon(self, run: Run) -> None:
+    def _retry_soon(self, log: Log) -> None:
         """Go on as soon as we know that nobody has."""
-        self._retries.append((self._tasks.loop.time(), run.log))
+        self._retries.append((self._tasks.loop.time(), log))
 
     # Functions that have changed
 
