@@ -1,5 +1,6 @@
 """Who is who: tokens, keys, guests, and the browser that opened the admin link."""
 
+import json
 from typing import Any
 
 import aiohttp
@@ -7,11 +8,11 @@ import pytest
 
 from accord import connect
 from accord.auth import digest_of, new_api_key
-from accord.client import ApiKey
+from accord.client import NO_RETRY, ApiKey
 from accord.console import Console
 from accord.hub import Hub, HubRole, HubSettings
 from accord.hub.access import SYSTEM
-from accord.model import now_ms
+from accord.model import PermissionDenied, now_ms
 from accord.net import client_tls
 from accord.store import StoredApiKey
 from tests.auth.test_oauth import issuer, key
@@ -203,6 +204,27 @@ async def test_what_is_refused_is_in_the_audit_log(tmp_path):
         assert (await desk.call("GET", "/keys", by="mia")).status == 403
         (row, *_) = (await desk.call("GET", "/audit")).body["rows"]
         assert (row["who"], row["did"], row["what"]) == ("mia", "refused", "GET /api/v1/keys")
+
+
+async def test_refused_guests_are_counted_and_not_stored_one_by_one(tmp_path):
+    """Anybody could fill the log. A minute of them is one row."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        await desk.call("POST", "/policies", {"who": "anyone", "what": "agent:baker"})
+        before = len((await desk.call("GET", "/audit")).body["rows"])
+        async with connect(f"{desk.url}/agents/baker/", retry=NO_RETRY) as guest:
+            for _ in range(5):
+                with pytest.raises(PermissionDenied):
+                    await guest.send("bread")
+        rows = (await desk.call("GET", "/audit")).body["rows"]
+        assert len(rows) == before
+        await desk.hub.refused_guests.flush()
+        await desk.hub.refused_guests.flush()  # there is nothing more to say
+        rows = (await desk.call("GET", "/audit")).body["rows"]
+        assert len(rows) == before + 1
+        assert (rows[0]["who"], rows[0]["did"]) == ("guest", "refused")
+        assert json.loads(rows[0]["detail"]) == {"calls": 5, "agents": {"baker": 5}}
+        assert (await desk.call("GET", "/audit:verify")).body["whole"]
 
 
 def test_a_hub_that_takes_tokens_says_whom_they_are_for():

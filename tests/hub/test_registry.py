@@ -175,6 +175,21 @@ async def test_the_audit_log_shows_what_was_done_to_it(tmp_path, store):
         assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 2 is missing"
 
 
+async def test_a_long_audit_log_is_checked_to_its_end(tmp_path, store):
+    """It is read in pages."""
+    async with hub_at(tmp_path, **store) as desk:
+        async with desk.hub.db.transaction() as db:
+            for n in range(1100):
+                await desk.hub.audit.write("mia", "test", str(n), within=db)
+        assert (await desk.call("GET", "/audit:verify")).body["whole"] is True
+        await desk.hub.db.execute("UPDATE audit SET who = 'nobody' WHERE n = 1050")
+        assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 1050 was changed"
+        for n in (501, 500):  # at the border of a page
+            await desk.hub.db.execute("DELETE FROM audit WHERE n = ?", n)
+            trouble = (await desk.call("GET", "/audit:verify")).body["trouble"]
+            assert trouble == f"row {n} is missing"
+
+
 async def test_pages_of_agents(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as server:
         for n in range(5):

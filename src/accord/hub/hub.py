@@ -33,7 +33,7 @@ from .local_admin import LocalAdmin
 from .probe import Prober
 from .registry import UNTRUSTED, CardReader, Entry, Registry, fence_text
 from .settings import HubSettings
-from .storage import Audit, Changes, Inbox, open_database
+from .storage import FLUSH_S, Audit, Changes, Inbox, RefusedGuests, open_database
 from .trace import Traces
 
 __all__ = ["Hub"]
@@ -68,6 +68,7 @@ class Hub:
         self.db = open_database(settings.store)
         self.changes = Changes(self.db, settings.poll_s)
         self.audit = Audit(self.db)
+        self.refused_guests = RefusedGuests(self.audit)
         self.inbox = Inbox(self.db)
         allowed = (*settings.allow, *(LOOPBACK if self.is_local else ()))
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
@@ -133,6 +134,7 @@ class Hub:
     def _schedule(self) -> None:
         self.every(1.0, self.traces.flush)
         self.every(3600.0, self.traces.purge)
+        self.every(FLUSH_S, self.refused_guests.flush)
         self.every(3600.0, self.local_admin.renew)
         self.every(self.settings.beat_s / 2, self.registry.miss_beats)
         if self.settings.tick_s:
@@ -250,6 +252,7 @@ class Hub:
         await self.gate.close()
         with contextlib.suppress(Exception):  # it may be closed because there is no database
             await self.traces.flush()
+            await self.refused_guests.flush()
         if self._vectors_http is not None:
             await self._vectors_http.close()
         await self.changes.close()

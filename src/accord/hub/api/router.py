@@ -185,8 +185,7 @@ class HubApi:
                 raise request.problem
             return await self._answer(request)
         except PermissionDenied as error:
-            if not request.caller.is_anonymous:
-                await self._tell_refused(request, error)
+            await self._note_refused(request, error)
             return _failed(error)
         except A2AError as error:
             return _failed(error)
@@ -218,8 +217,11 @@ class HubApi:
         status = 204 if answer is None else route.status
         return HttpResponse(status, body, headers=(_NO_STORE, *call.headers))
 
-    async def _tell_refused(self, request: HttpRequest, error: A2AError) -> None:
-        """Somebody with a login tried what they may not."""
+    async def _note_refused(self, request: HttpRequest, error: A2AError) -> None:
+        """Somebody tried what they may not."""
+        if self._hub.people.person(request.caller).role is HubRole.GUEST:
+            self._hub.refused_guests.count()
+            return
         what = f"{request.target.verb} {request.target.path[:200]}"
         with contextlib.suppress(Unavailable):
             await self._hub.audit.write(request.caller.name, "refused", what, str(error))

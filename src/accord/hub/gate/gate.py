@@ -264,9 +264,11 @@ class Gate:
     async def _permit(self, entry: Entry, caller: Caller, named: str, modes: Sequence[str]) -> str:
         choice = self._hub.policy.choose_skill(caller, entry, skill_id(entry.card, named))
         if not choice.decision.is_allowed:
-            who = self._hub.people.person(caller).name
-            reason = choice.decision.reason
-            await self._hub.audit.write(who, "call.refused", entry.name, reason)
+            person, reason = self._hub.people.person(caller), choice.decision.reason
+            if person.role is HubRole.GUEST:
+                self._hub.refused_guests.count(entry.name)
+            else:
+                await self._hub.audit.write(person.name, "call.refused", entry.name, reason)
             raise PermissionDenied(reason)
         self._check_limits(entry, caller, choice.decision.limit)
         _check_modes(entry, choice.skill, modes)

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .audit import FLUSH_S as FLUSH_S
     from .audit import Audit as Audit
+    from .audit import RefusedGuests as RefusedGuests
     from .changes import Changes as Changes
     from .db import Database as Database
     from .db import Row as Row
@@ -18,6 +20,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "Audit": "audit",
+            "FLUSH_S": "audit",
+            "RefusedGuests": "audit",
             "Changes": "changes",
             "Database": "db",
             "Inbox": "inbox",

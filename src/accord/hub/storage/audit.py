@@ -3,6 +3,7 @@ was changed or taken out is noticed.
 """
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -10,7 +11,11 @@ import msgspec
 from ...model import now_ms
 from .db import Database, Transaction
 
-__all__ = ["Audit", "AuditRow"]
+__all__ = ["Audit", "AuditRow", "RefusedGuests"]
+
+VERIFY_PAGE = 500
+FLUSH_S = 60.0
+MOST_NAMED = 20
 
 
 class AuditRow(msgspec.Struct, frozen=True):
@@ -70,16 +75,43 @@ class Audit:
 
     async def verify(self) -> str:
         """Return what is wrong with the log; empty if nothing is."""
-        before = ""
-        rows = await self._db.fetch("SELECT * FROM audit ORDER BY n")
-        for n, found in enumerate(rows, 1):
-            row = msgspec.convert(found, AuditRow)
-            if row.n != n:
-                return f"row {n} is missing"
-            if _hash(row, before) != row.hash:
-                return f"row {n} was changed"
-            before = row.hash
-        return ""
+        before, n = "", 0
+        while True:  # in pages: the log may be larger than the memory
+            rows = await self._db.fetch(
+                "SELECT * FROM audit WHERE n > ? ORDER BY n LIMIT ?", n, VERIFY_PAGE
+            )
+            for found in rows:
+                row, n = msgspec.convert(found, AuditRow), n + 1
+                if row.n != n:
+                    return f"row {n} is missing"
+                if _hash(row, before) != row.hash:
+                    return f"row {n} was changed"
+                before = row.hash
+            if len(rows) < VERIFY_PAGE:
+                return ""
+
+
+class RefusedGuests:
+    """Counts calls of guests that were refused: anybody can make as many as they like, so they get
+    one row in the log per minute, and none if there were none.
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._calls: Counter[str] = Counter()  # by agent; empty for the REST interface
+
+    def count(self, agent: str = "") -> None:
+        """Count a call to an agent that is there, or a request to the REST interface."""
+        self._calls[agent] += 1
+
+    async def flush(self) -> None:
+        """Write what was counted since the last time."""
+        if not self._calls:
+            return
+        calls, self._calls = self._calls, Counter()
+        named = {agent: count for agent, count in calls.most_common(MOST_NAMED) if agent}
+        detail = {"calls": calls.total(), "agents": named}
+        await self._audit.write("guest", "refused", "*", detail)
 
 
 def _hash(row: AuditRow, before: str) -> str:
