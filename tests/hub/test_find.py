@@ -11,6 +11,7 @@ from aiohttp import web
 
 from accord.hub import Health, Visibility
 from accord.hub.access.people import SYSTEM
+from accord.hub.aggregate import SURE
 from accord.hub.find import Finder, SearchFilters
 from accord.hub.find.words import request_words, words_of
 from accord.hub.hub import ADMIN
@@ -61,6 +62,27 @@ async def test_the_stored_cases_by_words(tmp_path):
     print(f"\nby words: all {len(requests) - total} keyword requests first; "
           f"{others} of {total} in other words among the first five")  # fmt: skip
     assert missed == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sure"),
+    [
+        ("police", False),
+        ("call the police", False),
+        ("policy", True),
+        ("read the policy", True),
+        ("polic", False),
+    ],
+)
+async def test_a_match_by_stem_alone_is_never_a_sure_one(tmp_path, text, is_sure):
+    """`police` found the skill about a policy with 100, and the hub's agent used it unasked."""
+    skill = {"id": "read_policy", "name": "Read policy", "description": "Read the policy."}
+    case = Case("insurance", "Insurance", [skill | {"tags": ["policy"]}])
+    async with hub_at(tmp_path) as desk:
+        await desk.hub.registry.add(SYSTEM, card=card_of(case), name=case.name)
+        found = (await desk.hub.finder.search(ADMIN, text)).agents
+        scores = [one.score for agent in found for one in agent.skills]
+        assert any(score >= SURE for score in scores) is is_sure, scores
 
 
 async def test_none_fits(tmp_path):

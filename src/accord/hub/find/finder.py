@@ -167,7 +167,7 @@ class Finder:
                     if is_wanted(name, skill):
                         found[name, skill] = (100.0, [])
         else:
-            hits = await asyncio.to_thread(self.index.search, list(words), _CANDIDATES, is_wanted)
+            hits = await asyncio.to_thread(self.index.search, words, _CANDIDATES, is_wanted)
             near: dict[tuple[str, str], float] = {}
             if self.meaning is not None:
                 try:

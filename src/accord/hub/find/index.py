@@ -7,16 +7,18 @@ whatever the database.
 import math
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from .words import words_of
+from .words import is_chinese, plain_words, words_of
 
 __all__ = ["Index", "IndexHit", "SkillDocument"]
 
 # What a word is worth in: agent, skill, tags, description, examples.
 _WEIGHTS = (2.0, 6.0, 4.0, 2.0, 3.0)
 _COLUMNS = ("agent", "skill", "tags", "description", "examples")
+# What a word counts that is there with another ending only: `police` and `policy` have one stem.
+_BY_STEM = 0.59
 
 
 class SkillDocument(NamedTuple):
@@ -50,6 +52,7 @@ class Index:
         self._db.execute(f"CREATE VIRTUAL TABLE docs USING fts5({columns}, tokenize='unicode61')")
         self._db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab('docs', 'row')")
         self._places: dict[int, tuple[str, str]] = {}
+        self._written: dict[int, set[str]] = {}  # the words of each document, with their endings
         self._rows: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -63,7 +66,7 @@ class Index:
     def _put(self, entry: str, documents: list[SkillDocument]) -> None:
         for row in self._rows.pop(entry, ()):
             self._db.execute("DELETE FROM docs WHERE rowid = ?", (row,))
-            del self._places[row]
+            del self._places[row], self._written[row]
         rows = []
         for document in documents:
             texts = [" ".join(words_of(text)) for text in document[2:]]
@@ -71,15 +74,16 @@ class Index:
             number = cursor.lastrowid
             assert number is not None  # it was inserted
             self._places[number] = (entry, document.skill)
+            self._written[number] = plain_words(" ".join(document[2:]))
             rows.append(number)
         if rows:
             self._rows[entry] = rows
 
     def search(
-        self, words: list[str], most: int, is_wanted: Callable[[str, str], bool]
+        self, words: Mapping[str, str], most: int, is_wanted: Callable[[str, str], bool]
     ) -> list[IndexHit]:
-        """Return the best documents for some words: those `is_wanted` says yes to, by entry and
-        skill.
+        """Return the best documents for some words, given with how they were written: those
+        `is_wanted` says yes to, by entry and skill.
         """
         if not words:
             return []
@@ -99,10 +103,10 @@ class Index:
                     if len(rows) >= most:
                         break
             cursor.close()
-            found = [self._hit(row, score, worth) for row, score in rows]
+            found = [self._hit(row, score, worth, words) for row, score in rows]
         return found
 
-    def _worth(self, words: list[str]) -> dict[str, float]:
+    def _worth(self, words: Iterable[str]) -> dict[str, float]:
         """How much each word tells: the rarer, the more. One that is nowhere tells most."""
         total = max(len(self._places), 1)
         worth = {}
@@ -112,11 +116,19 @@ class Index:
             worth[word] = math.log(1 + total / (1 + count))
         return worth
 
-    def _hit(self, row: int, score: float, worth: dict[str, float]) -> IndexHit:
+    def _hit(
+        self, row: int, score: float, worth: dict[str, float], words: Mapping[str, str]
+    ) -> IndexHit:
         texts = self._db.execute("SELECT * FROM docs WHERE rowid = ?", (row,)).fetchone()
         present = {word for text in texts for word in text.split()}
         matched = tuple(word for word in worth if word in present)
-        coverage = sum(worth[word] for word in matched) / (sum(worth.values()) or 1.0)
+        written = self._written[row]
+        found = 0.0
+        for word in matched:
+            # A pair of Chinese characters has no ending.
+            is_same = is_chinese(word) or plain_words(words[word]) <= written
+            found += worth[word] * (1.0 if is_same else _BY_STEM)
+        coverage = found / (sum(worth.values()) or 1.0)
         return IndexHit(*self._places[row], score, coverage, matched)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import unicodedata
 
 from ..registry import plain
 
-__all__ = ["is_chinese", "request_words", "words_of"]
+__all__ = ["is_chinese", "plain_words", "request_words", "words_of"]
 
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RUNS = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\W_]+")
@@ -54,6 +54,15 @@ def words_of(text: str) -> list[str]:
         else:
             found.append(_word(run))
     return found
+
+
+def plain_words(text: str) -> set[str]:
+    """Return the words of a text as they are written, with their endings: in lower case, without
+    accents.
+    """
+    if not text.isascii():
+        text = plain(text)
+    return {_plain(run) for run in _RUNS.findall(_CASE.sub(" ", text))}
 
 
 @functools.lru_cache(maxsize=50_000)
