@@ -34,6 +34,7 @@ FOUND = {
     5526: "a run that was to be tried again was forgotten when another could not be read",
     11122: "a task that was claimed by its id, after an answer was lost, got no posts",
     11674: "an orphan was taken up as it had been before a message was faster",
+    21917: "a claim under a number that others had declared dead was taken for good",
     647: "a message and the look for orphans failed the same task, one after the other",
 }
 

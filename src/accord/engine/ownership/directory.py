@@ -50,6 +50,7 @@ class Directory:
         self._background: set[asyncio.Future[None]] = set()
         # An answer of the store was lost that may have made tasks ours.
         self.may_own_more = False
+        self._losses = 0  # how often all tasks were lost
         self.damaged: set[int] = set()  # tasks that can't be read, which was logged
         # Claims a task. Whoever reads what other processes write watches it, if it is another's.
         self.claim: Callable[..., Awaitable[Record | None]] = store.claim
@@ -214,8 +215,10 @@ class Directory:
         with self._claiming(slot):
             cached = slot.log
             known = cached.pos if cached is not None and cached.state not in FINAL else 0
+            losses = self._losses
             record = await self.claim(*place, reopen=reopen, known=known, format=FORMAT)
-            if record is None or record.owner != self._store.replica:
+            is_ours = record is not None and record.owner == self._store.replica
+            if record is None or not is_ours or self._losses != losses:
                 self._deny(slot)
                 return record
             self._know(slot, record.key)
@@ -373,7 +376,10 @@ class Directory:
             self.on_refused(log)
 
     def lose_all(self, error: A2AError) -> None:
-        """Other processes have taken over all tasks of this one."""
+        """Other processes have taken over all tasks of this one. What is being claimed is not ours
+        either: it was claimed under a number that counts for nothing.
+        """
+        self._losses += 1
         for slot in self.slots():
             if slot.log is not None:
                 slot.log.lose(error)

@@ -232,6 +232,7 @@ class Tasks:
             raise stopping()
 
     def _rejoined(self) -> None:
-        """Watch tasks again: this process has a new replica number, which watches nothing yet."""
+        """This process has a new replica number, under which it owns and watches nothing yet."""
+        self.directory.lose_all(not_stored())  # what was claimed since under the old one
         self.views.remote.follow_again()
         self.wake(None)
