@@ -34,5 +34,10 @@ def private_file(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=private_opener)`; a new one is for its user alone."""
-    return os.open(path, flags, 0o600)
+    """Open a file for `open(..., opener=private_opener)`. A new one is for its user alone, and so
+    is one that is written anew: what is in it then is a new secret.
+    """
+    file = os.open(path, flags, 0o600)
+    if flags & os.O_TRUNC and os.name == "posix":
+        os.fchmod(file, 0o600)
+    return file

@@ -245,6 +245,21 @@ def test_settings_come_from_the_environment():
         HubSettings.of({}, {"ACCORD_HUB_GUESTS": "yes"})
 
 
+def test_variables_that_kubernetes_makes_for_a_service_are_no_settings():
+    """A Service called accord-hub gives them to every pod of its namespace."""
+    links = {
+        "ACCORD_HUB_PORT": "tcp://10.0.0.1:80",
+        "ACCORD_HUB_SERVICE_HOST": "10.0.0.1",
+        "ACCORD_HUB_SERVICE_PORT": "80",
+        "ACCORD_HUB_SERVICE_PORT_HTTP": "80",
+        "ACCORD_HUB_PORT_80_TCP": "tcp://10.0.0.1:80",
+        "ACCORD_HUB_PORT_80_TCP_ADDR": "10.0.0.1",
+    }
+    assert HubSettings.of({}, links) == HubSettings()
+    with pytest.raises(ValueError, match="ACCORD_HUB_PROT; do you mean ACCORD_HUB_PORT"):
+        HubSettings.of({}, {"ACCORD_HUB_PROT": "80"})
+
+
 async def test_a_hub_with_a_certificate_is_reached_over_tls(tmp_path):
     certificate, private = Authority(tmp_path).issue("hub")
     settings = {"tls_cert": str(certificate), "tls_key": str(private)}

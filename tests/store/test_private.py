@@ -8,6 +8,7 @@ import pytest
 from accord import Agent
 from accord.client import connect
 from accord.client.auth import Login, Logins
+from accord.private import private_opener
 from tests.cli.shell import accord
 from tests.hub.hubs import hub_at
 
@@ -79,3 +80,12 @@ def test_logins(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "config" / "accord" / "logins.json"))
     Logins().put("https://hr.corp.example", Login("key", secret="s3cret"))
     assert is_private(modes(tmp_path))
+
+
+def test_a_file_that_others_could_read_is_private_once_a_new_secret_is_in_it(tmp_path):
+    path = tmp_path / "hub.admin"
+    path.write_text("old")
+    path.chmod(0o644)
+    with open(path, "w", opener=private_opener) as out:
+        out.write("new")
+    assert path.stat().st_mode & 0o777 == 0o600

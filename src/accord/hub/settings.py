@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,8 @@ __all__ = ["HubSettings"]
 PREFIX = "ACCORD_HUB_"
 _NAMES = {"allow": "ALLOW_HOST", "approve": "APPROVE_ORIGIN"}  # as the options are called
 _OTHERS = frozenset({"KEY"})  # read by the commands that call a hub
+# Kubernetes gives every pod variables like these for a Service that is called accord-hub.
+_SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
 _LISTS = ("allow", "approve", "trusted_proxy")
 
 
@@ -113,7 +116,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {}
         for variable, text in environment.items():
             word = variable.removeprefix(PREFIX)
-            if word == variable or word in _OTHERS:
+            if word == variable or word in _OTHERS or _is_service_link(word, text):
                 continue
             if word not in names:
                 near = difflib.get_close_matches(word, [*names, *_OTHERS], n=1, cutoff=0.5)
@@ -128,3 +131,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert(found, cls, strict=False)
         except msgspec.ValidationError as error:
             raise ValueError(f"settings of the hub: {error}") from None
+
+
+def _is_service_link(word: str, text: str) -> bool:
+    is_address = word == "PORT" and text.startswith(("tcp://", "udp://", "sctp://"))
+    return is_address or _SERVICE_LINK.fullmatch(word) is not None
