@@ -92,9 +92,9 @@ async def serving(store: str = "memory://", workers: int = 1) -> AsyncIterator[S
 
 
 @contextlib.asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(*flags: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*_FLAGS, *flags])
         try:
             yield browser
         finally:

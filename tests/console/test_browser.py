@@ -1,5 +1,6 @@
 """The console as a person uses it, in a real browser."""
 
+import asyncio
 import json
 import re
 import sys
@@ -125,6 +126,30 @@ async def test_tasks_are_filtered_and_change_while_one_looks():
         await page.keyboard.press("j")
         await page.keyboard.press("Enter")
         await page.wait_for_selector(".events")
+
+
+async def test_a_list_that_comes_late_does_not_replace_a_newer_one():
+    """The filter said one thing and the list another."""
+    async with opened() as (page, client, server):
+        await client.send("5", skill="approve")
+        done = (await client.send("ada", skill="show")).task_id
+        late = asyncio.Event()
+
+        async def hold(route):
+            await late.wait()
+            await route.continue_()
+
+        await page.route("**/console/api/tasks?state=input-required*", hold)
+        await page.goto(f"{server.url}/console/tasks")
+        await page.wait_for_selector(f"[data-task='{done}']")
+        await page.select_option("select >> nth=0", "input-required")
+        await page.select_option("select >> nth=0", "completed")
+        await expect(page.locator("[data-task]")).to_have_count(1)
+        async with page.expect_response("**/tasks?state=input-required*") as came:
+            late.set()
+        await (await came.value).finished()
+        await page.wait_for_function("() => new Promise(requestAnimationFrame)")
+        assert await page.locator(f"[data-task='{done}']").count() == 1
 
 
 async def test_a_task_is_cancelled_after_a_question():

@@ -1,7 +1,12 @@
 """What all pages share: they survive what fails, have a name each, and keys do what they say."""
 
+from types import SimpleNamespace
+
 from accord import connect
+from accord.console import Console
+from tests.console.agents import agent
 from tests.console.browser import chromium, needs_browser, opened, page_of, serving
+from tests.processes import free_port
 
 pytestmark = needs_browser
 
@@ -162,3 +167,52 @@ async def test_html_of_an_agent_is_previewed_in_a_frame_without_rights():
         assert await frame.locator("#bold").inner_text() == "bold"
         await page.click("section.card >> text=Source")
         await page.wait_for_selector("pre >> text=<b id=bold>")
+
+
+async def test_the_page_works_at_a_host_without_tls():
+    """Browsers give ids and the clipboard to pages of this machine and of `https://` alone."""
+    port = free_port()
+    url = f"http://agent.test:{port}"
+    app = agent.app(url=url)
+    console = Console(app)
+    console.attach(app)
+    async with (
+        chromium("--host-resolver-rules=MAP agent.test 127.0.0.1") as browser,
+        app.serving(port),
+        page_of(
+            browser,
+            SimpleNamespace(url=url, link=console.link(url)),
+            may_say="Cross-Origin-Opener",
+        ) as page,
+    ):
+        assert not await page.evaluate("isSecureContext")
+        await page.select_option(".composer select", "show")
+        await page.fill("#composer", "hello")
+        await page.press("#composer", "Enter")
+        await page.wait_for_selector("[data-state=completed]")
+        await page.click("section button:text-is('Copy')")
+        await page.wait_for_selector("section button:text-is('Copied')")
+        await page.focus("#composer")
+        await page.keyboard.press("Control+v")
+        assert await page.input_value("#composer") == "hello"
+
+
+async def test_events_that_two_readings_bring_are_shown_once():
+    """Both went on after the same event: the answer was doubled."""
+    async with opened() as (page, client, server):
+        task = (await client.send("30", skill="slow", wait=False)).task_id
+        await page.goto(f"{server.url}/console/tasks/{task}")
+        await page.wait_for_selector("[data-tab=drawn] .markdown >> text=w0")
+        held = []
+
+        async def hold(route):
+            held.append((route, await route.fetch()))
+            if len(held) == 2:  # the second was asked for before the first was answered
+                for one, answer in held:
+                    await one.fulfill(response=answer)
+
+        await page.route("**/events?*", hold, times=2)
+        await page.wait_for_selector("h1 [data-state=completed]")
+        shown = page.locator("[data-tab=drawn] .markdown")
+        await shown.locator("text=w29").wait_for()
+        assert (await shown.inner_text()).split() == [f"w{n}" for n in range(30)]

@@ -174,6 +174,10 @@ export const getTask = (rpc: string, id: string) => call<Task>(rpc, "GetTask", {
 export const tasksOf = async (rpc: string, contextId: string): Promise<Task[]> =>
   (await call<{ tasks?: Task[] }>(rpc, "ListTasks", { contextId, pageSize: 100, includeArtifacts: true })).tasks ?? [];
 
+/** An id of our own. `crypto.randomUUID` is not there at a host without TLS. */
+export const newId = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 export function userMessage(parts: Message["parts"], more: Partial<Message>): Message {
-  return { messageId: crypto.randomUUID(), role: "ROLE_USER", parts, ...more };
+  return { messageId: newId(), role: "ROLE_USER", parts, ...more };
 }

@@ -39,7 +39,9 @@ export default function TaskPage({ id }: { id: string }) {
         const after = known.current[known.current.length - 1]?.pos ?? 0;
         const page = await http.events(at, after);
         if (after === 0) setPurged(page.isPurged);
-        known.current = [...known.current, ...page.events.filter((entry) => entry.pos > after)];
+        // Another reading may have brought some of them meanwhile.
+        const last = known.current[known.current.length - 1]?.pos ?? 0;
+        known.current = [...known.current, ...page.events.filter((entry) => entry.pos > last)];
         setEntries(known.current);
         if (!page.events.length || (known.current[known.current.length - 1]?.pos ?? 0) >= page.last) break;
       }

@@ -1,6 +1,6 @@
 /** Tasks: everything the agent works on, newest first. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import * as http from "../api/http";
 import type { Summary } from "../api/types";
 import { moment, number, stateWord, t } from "../i18n";
@@ -35,16 +35,20 @@ export default function Tasks() {
   const given = (name: string) => query.value.get(name) ?? "";
   const filters = { state: given("state"), context: given("context"), since: given("since"), cursor: given("cursor") };
 
+  const current = useRef(0); // an answer that comes late must not replace a newer one
+
   const load = () => {
+    const own = ++current.current;
     const since = SINCE[filters.since];
     http
       .tasks({ ...filters, since: since ? String(Date.now() - since) : "" })
       .then((found) => {
+        if (own !== current.current) return;
         setPage(found);
         setChanged([]);
         setError(null);
       })
-      .catch(setError);
+      .catch((wrong: unknown) => own === current.current && setError(wrong));
   };
   useEffect(load, [filters.state, filters.context, filters.since, filters.cursor]);
 

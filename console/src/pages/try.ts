@@ -1,5 +1,6 @@
 /** One call in any version over either HTTP binding; and the same as a line to type. */
 
+import { newId } from "../api/http";
 import { sessionHeaders } from "../api/session";
 import type { Me } from "../api/types";
 
@@ -19,7 +20,7 @@ interface Call {
 }
 
 export function callOf(info: Me, wish: Wish): Call {
-  const id = crypto.randomUUID();
+  const id = newId();
   const metadata = { skill: wish.skill };
   const raw = (value: unknown) =>
     JSON.stringify(value).replace('"__data__"', () => wish.json ?? "null");

@@ -87,6 +87,17 @@ export function Link(props: {
   );
 }
 
+async function copy(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // There is no clipboard at a host without TLS, but what is selected can be copied.
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 export function Copy({ text, label }: { text: () => string; label?: string }) {
   const [isDone, setDone] = useState(false);
   return (
@@ -94,7 +105,7 @@ export function Copy({ text, label }: { text: () => string; label?: string }) {
       type="button"
       data-copies={text()}
       onClick={() =>
-        void navigator.clipboard.writeText(text()).then(() => {
+        void copy(text()).then(() => {
           setDone(true);
           setTimeout(() => setDone(false), 1500);
         })
