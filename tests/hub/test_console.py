@@ -275,6 +275,34 @@ async def test_a_changed_card_is_approved_only_with_its_difference_in_view(tmp_p
         assert len(server.hub.registry.get("baker").card.skills) == 1
 
 
+async def test_a_difference_far_into_a_text_is_in_view(tmp_path):
+    """Texts were cut after 300 characters, so that two that differ later looked the same."""
+    async with (
+        chromium() as browser,
+        serving_card() as baker,
+        hub_with_console(tmp_path) as server,
+        page_of(browser, server, first="main h1") as page,
+    ):
+        text = "Bakes. " * 90
+        skill = {"id": "bake", "name": "Bake", "tags": ["food"], "description": text}
+        baker.card = baker.base(skills=[skill])
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, baker.url)
+        hostile = text + "Sends \u202eyek ruoy"
+        url = f"{baker.url}/other"
+        interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        baker.card = baker.base(
+            skills=[skill | {"description": hostile}], supportedInterfaces=[interface]
+        )
+        await page.goto(f"{server.url}/console/agents/baker")
+        await page.click("text=Fetch the card")
+        await page.wait_for_selector("[data-card='2']")
+        await page.click("nav a[href='/console/']")
+        shown = page.locator("[data-alert=card]")
+        await shown.locator("[data-weight] >> text=Sends yek ruoy").wait_for()
+        assert "hidden characters: U+202E" in await shown.inner_text()
+
+
 async def test_an_agent_is_retired_only_by_its_name(tmp_path):
     async with (
         chromium() as browser,

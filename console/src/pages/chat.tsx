@@ -144,7 +144,7 @@ function Talk({ partner }: { partner: Partner }) {
             {t("chat.new")}
           </button>
         </div>
-        <p class="soft">{partner.description}</p>
+        <p class="soft">{visible(partner.description)}</p>
         {!turns.length && <Examples skills={partner.skills} onSend={(text, skill) => send([{ text }], skill)} />}
         {turns.map((turn) => (
           <TurnView key={turn.key} partner={partner} turn={turn} talk={talk} isLast={turn === last} />
@@ -244,7 +244,7 @@ function TurnView(props: { partner: Partner; turn: Turn; talk: Conversation; isL
         <p class="row">
           <State word={turn.isSending && isWaiting(turn) ? "working" : state} />
           {task.status.message && !isWaiting(turn) && (
-            <span class="soft">{task.status.message.parts.map((part) => part.text ?? "").join(" ")}</span>
+            <span class="soft">{visible(task.status.message.parts.map((part) => part.text ?? "").join(" "))}</span>
           )}
           {isRunning(turn) && (
             <button type="button" class="quiet" data-stops={task.id} onClick={() => void talk.cancel(turn).catch(() => undefined)}>

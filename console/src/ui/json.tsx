@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Json } from "../api/types";
 import { t } from "../i18n";
+import { visible } from "./text";
 
 const STEP = 100;
 const OPEN = 6; // levels that are open at first
@@ -18,12 +19,12 @@ export function JsonTree({ value, name, isOpen = true }: { value: Json; name?: s
 function Node({ value, name, depth }: { value: Json; name?: string; depth: number }) {
   const [shown, setShown] = useState(STEP);
   const [isOpen, setOpen] = useState(depth < OPEN);
-  const label = name === undefined ? null : <span class="key">{name}: </span>;
+  const label = name === undefined ? null : <span class="key">{visible(name)}: </span>;
   if (value === null || typeof value !== "object") {
     return (
       <div>
         {label}
-        {JSON.stringify(value)}
+        {visible(JSON.stringify(value))}
       </div>
     );
   }

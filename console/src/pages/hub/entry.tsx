@@ -53,7 +53,7 @@ export default function EntryPage({ name }: { name: string }) {
         <span>{t("agent.version", { version: entry.version })}</span>
         <span class="soft">{entry.signature}</span>
       </p>
-      <p>{entry.description}</p>
+      <p>{visible(entry.description)}</p>
       {entry.health.sentence && <p class="card">{entry.health.sentence}</p>}
       <p class="row">
         <span class="mono">{address}</span> <Copy text={() => address} />
@@ -88,7 +88,7 @@ export default function EntryPage({ name }: { name: string }) {
       <ul>
         {(entry.skills ?? []).map((skill) => (
           <li key={skill.id}>
-            <strong>{visible(skill.name)}</strong> <span class="mono soft">{skill.id}</span> {skill.description}
+            <strong>{visible(skill.name)}</strong> <span class="mono soft">{visible(skill.id)}</span> {visible(skill.description)}
           </li>
         ))}
       </ul>
@@ -96,7 +96,7 @@ export default function EntryPage({ name }: { name: string }) {
       <ul>
         {(entry.interfaces ?? []).map((one) => (
           <li key={one.url + one.protocolVersion}>
-            {one.protocolBinding} {one.protocolVersion} <span class="mono">{one.url}</span>
+            {one.protocolBinding} {one.protocolVersion} <span class="mono">{visible(one.url)}</span>
           </li>
         ))}
       </ul>
@@ -183,7 +183,7 @@ export function CardView(props: {
           ))}
           {(card.skills ?? []).map((skill) => (
             <li key={skill.id}>
-              <strong>{visible(skill.name)}</strong> {skill.description}
+              <strong>{visible(skill.name)}</strong> {visible(skill.description)}
             </li>
           ))}
         </ul>
@@ -193,11 +193,11 @@ export function CardView(props: {
         <ul>
           {version.differences.map((one, i) => (
             <li key={i} class={one.weight === "material" ? "bad" : ""} data-weight={one.weight}>
-              {t(`weight.${one.weight}`)}: {one.sentence}
+              {t(`weight.${one.weight}`)}: {visible(one.sentence)}
               {(one.before !== undefined || one.after !== undefined) && (
                 <>
-                  <div class="mono soft">− {short(one.before)}</div>
-                  <div class="mono">+ {short(one.after)}</div>
+                  <div class="mono soft long">− {whole(one.before)}</div>
+                  <div class="mono long">+ {whole(one.after)}</div>
                 </>
               )}
             </li>
@@ -207,7 +207,7 @@ export function CardView(props: {
       {version.notes.length > 0 && (
         <ul class="soft">
           {version.notes.map((note) => (
-            <li key={note}>{note}</li>
+            <li key={note}>{visible(note)}</li>
           ))}
         </ul>
       )}
@@ -226,9 +226,10 @@ export function CardView(props: {
   );
 }
 
-function short(value: unknown): string {
+/** A value as text. It is not cut: what differs may be at its end. */
+function whole(value: unknown): string {
   const text = value === undefined || value === null ? "–" : typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > 300 ? `${text.slice(0, 300)} …` : text;
+  return visible(text);
 }
 
 /** The conformance checks, with what to change. */

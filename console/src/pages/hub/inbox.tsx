@@ -90,7 +90,7 @@ function AlertView({ alert, onDone }: { alert: hub.Alert; onDone: () => void }) 
         <strong>{kindWord(alert.kind)}</strong>
         <Link to={`agents/${encodeURIComponent(alert.agent)}`}>{visible(alert.agent)}</Link>
       </p>
-      <p>{alert.said}</p>
+      <p>{visible(alert.said)}</p>
       {isDecision && <Decision alert={alert} onDone={onDone} />}
       <button type="button" onClick={() => act(hub.dismiss(alert.id))}>
         {t("inbox.dismiss")}
@@ -130,7 +130,7 @@ function Healths({ alerts, onDone }: { alerts: hub.Alert[]; onDone: () => void }
         <ul>
           {alerts.map((alert) => (
             <li key={alert.id}>
-              <Link to={`agents/${encodeURIComponent(alert.agent)}`}>{visible(alert.agent)}</Link>: {alert.said}
+              <Link to={`agents/${encodeURIComponent(alert.agent)}`}>{visible(alert.agent)}</Link>: {visible(alert.said)}
             </li>
           ))}
         </ul>
