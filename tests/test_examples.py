@@ -48,6 +48,12 @@ async def test_the_ledger_books_in_a_database_that_its_lifespan_opened(connect):
         assert text_of(task) == "13.00"
 
 
+async def test_the_row_counter_says_how_far_it_is():
+    async with connect(load("count_rows")) as client:
+        reply = await client.send("2")
+        assert (reply.text, reply.progress) == ("All 2 rows are read.", (2, 2))
+
+
 async def test_trip_asks_and_streams(connect):
     async with connect(load("trip")) as client:
         task = (await client.send("Rome"))["task"]

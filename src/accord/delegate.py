@@ -285,7 +285,9 @@ class _Conversation:
             and event.status.state is TaskState.WORKING
             and event.status.message
         ):
-            self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
+            known = event.progress
+            text = f"{self._client.card.name}: {event.status.message.text}"
+            self._run.progress(text, known.metadata if known is not None else None)
             await self._run.drain()
         if self._options.writes:
             await self._write(event)

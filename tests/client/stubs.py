@@ -47,8 +47,8 @@ FIELDS = {
 LEFT_OUT = {"__init__", "__await__", "connection", "send_request", "opened_by"}
 # Names of types, and where they come from.
 IMPORTS = {
-    "..model": "AgentCard ArtifactUpdate Message Metadata Part StatusUpdate Task TaskState "
-    "TaskPushNotificationConfig ListTasksResponse MAX_FETCHED",
+    "..model": "AgentCard ArtifactUpdate Message Metadata Part Progress StatusUpdate Task "
+    "TaskState TaskPushNotificationConfig ListTasksResponse MAX_FETCHED",
     "..auth": "Trust",
     "..net": "Guard Http",
     "..push": "Notified",

@@ -5,16 +5,17 @@ import sys
 import time
 from types import TracebackType
 
-__all__ = ["Progress", "clear_line"]
+__all__ = ["ProgressLine", "clear_line"]
 
 AFTER_S = 1.0  # what is quicker needs none
 TURN_S = 0.2
 _TURNS = "|/-\\"
 _CLEAR = "\r\033[K"
 _WIDTH = 78
+_BAR = 20
 
 
-class Progress:
+class ProgressLine:
     """Shows how long it has taken and what the agent said last, until the block ends. Nothing is
     written if stderr is no terminal.
     """
@@ -22,13 +23,15 @@ class Progress:
     def __init__(self, *, is_on: bool = True) -> None:
         self._is_on = is_on and sys.stderr.isatty()
         self._said = ""
+        self._bar = ""
         self._turning: asyncio.Task[None] | None = None
 
-    def say(self, text: str) -> None:
-        """What the agent is at."""
+    def say(self, text: str, share: float | None = None) -> None:
+        """What the agent is at, and how much of it is done: from 0 to 1, if it says so."""
         self._said = " ".join(text.split())
+        self._bar = "" if share is None else f"{_bar(share)}  "
 
-    async def __aenter__(self) -> "Progress":
+    async def __aenter__(self) -> "ProgressLine":
         if self._is_on:
             self._turning = asyncio.create_task(self._turn())
         return self
@@ -49,12 +52,18 @@ class Progress:
         await asyncio.sleep(AFTER_S)
         n = 0
         while True:
-            line = f"{_TURNS[n % len(_TURNS)]} {time.monotonic() - since:.0f} s  {self._said}"
+            passed_s = time.monotonic() - since
+            line = f"{_TURNS[n % len(_TURNS)]} {passed_s:.0f} s  {self._bar}{self._said}"
             # The cursor stays at the beginning: what others print comes in place of this line.
             sys.stderr.write(f"{_CLEAR}{line[:_WIDTH]}\r")
             sys.stderr.flush()
             n += 1
             await asyncio.sleep(TURN_S)
+
+
+def _bar(share: float) -> str:
+    full = int(share * _BAR)
+    return f"[{'#' * full}{'.' * (_BAR - full)}] {int(share * 100):>3} %"
 
 
 def clear_line() -> None:

@@ -20,7 +20,7 @@ from ..model import (
 )
 from ..protocol.v1 import codec as v1
 from .advice import typed
-from .progress import Progress
+from .progress import ProgressLine
 from .terminal import clean, echo, echo_json, secho
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> boo
     Return whether there was anything on stdout.
     """
     printer = Printer()
-    async with Progress(is_on=not is_live and target.output == "answer") as progress:
+    async with ProgressLine(is_on=not is_live and target.output == "answer") as progress:
         async for event in stream:
             if is_live and target.output == "answer":
                 printer.take(event)
@@ -56,7 +56,8 @@ async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> boo
                 _show_event(event, stream.task, target)
             if isinstance(event, Task | StatusUpdate):
                 if event.status.message is not None:
-                    progress.say(clean(event.status.message.text))
+                    share = event.progress.share if event.progress is not None else None
+                    progress.say(clean(event.status.message.text), share)
                 if event.status.state is TaskState.AUTH_REQUIRED:
                     break  # the stream stays open; whoever reads it has to do something
     printer.end()

@@ -12,7 +12,7 @@ from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOpe
 from ..protocol.v1 import codec as v1
 from .advice import advised, typed
 from .files import save_task
-from .progress import Progress
+from .progress import ProgressLine
 from .push_config import push_config
 from .settings import Setting
 from .show import follow, show_json, show_outcome, show_reply
@@ -61,7 +61,7 @@ def get(
 
     async def fetch(agent: Client) -> ClientReply:
         if waits:
-            async with Progress(is_on=target.output == "answer"):
+            async with ProgressLine(is_on=target.output == "answer"):
                 await agent.wait(task_id, timeout_s=target.timeout_s or 10 * 365 * 86400)
         return ClientReply(agent, await agent.get(task_id, history_length=history))
 

@@ -12,6 +12,7 @@ from ..model import (
     InvalidParams,
     Message,
     Part,
+    Progress,
     Task,
     TaskState,
 )
@@ -93,6 +94,11 @@ class ClientReply:
     def state(self) -> TaskState:
         """Where the task stands; completed, for an answer without one."""
         return self.task.status.state if self.task is not None else TaskState.COMPLETED
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the work is, as the agent last said it in numbers; None if it did not."""
+        return self.task.progress if self.task is not None else None
 
     @property
     def is_final(self) -> bool:

@@ -14,6 +14,7 @@ from ..model import (
     Message,
     Metadata,
     Part,
+    Progress,
     Task,
     TaskPushNotificationConfig,
     TaskState,
@@ -192,6 +193,8 @@ class SyncReply:
     def files(self) -> builtins.list[SyncFile]: ...
     @property
     def state(self) -> TaskState: ...
+    @property
+    def progress(self) -> Progress | None: ...
     @property
     def is_final(self) -> bool: ...
     @property

@@ -10,6 +10,7 @@ from .file import *  # noqa: F403
 from .fold import *  # noqa: F403
 from .limits import *  # noqa: F403
 from .numbers import *  # noqa: F403
+from .progress import *  # noqa: F403
 from .push import *  # noqa: F403
 from .requests import *  # noqa: F403
 from .task import *  # noqa: F403

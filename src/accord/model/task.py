@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from .base import Metadata, Model, brief
 from .errors import InvalidAgentResponse
 from .limits import Limits
+from .progress import Progress
 
 __all__ = [
     "FINAL",
@@ -226,6 +227,11 @@ class Task(Model):
     def state(self) -> TaskState:
         return self.status.state
 
+    @property
+    def progress(self) -> Progress | None:
+        """How far the work is, as the agent last said it in numbers (`ctx.progress`)."""
+        return Progress.read(self.metadata)
+
     def __repr__(self) -> str:
         made = [f"{len(self.artifacts)} artifacts" if len(self.artifacts) > 1 else ""]
         made += [_all_shown(one.parts) for one in self.artifacts[:1]]
@@ -304,6 +310,11 @@ class StatusUpdate(Model):
     context_id: str
     status: TaskStatus
     metadata: Metadata | None = None
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the work is, if the agent says it in numbers (`ctx.progress`)."""
+        return Progress.read(self.metadata)
 
     def __repr__(self) -> str:
         return f"StatusUpdate({self.status._shown}, task={self.task_id})"

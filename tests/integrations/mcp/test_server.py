@@ -83,6 +83,30 @@ async def test_a_question_is_asked_of_the_user_and_progress_grows(era):
     assert "looking for 2 days" in [message for _, message in progress]
 
 
+async def test_numbers_of_an_agent_are_the_numbers_of_mcp(era):
+    """They grow, as MCP wants it, also where the agent says something in between, or less."""
+    agent, told = Agent("Counter"), []
+
+    @agent.skill
+    async def count(text: str, ctx: Context) -> str:
+        ctx.progress(20, 100, "rows read")
+        ctx.status("still reading")
+        ctx.progress(10, 100)
+        ctx.progress(50, 100)
+        return "done"
+
+    async def on_progress(done, total, message):
+        told.append((done, total, message))
+
+    async with connected(agent, era) as client:
+        await client.call_tool("counter", {"message": "x"}, progress_callback=on_progress)
+    numbers = [done for done, _, _ in told]
+    assert numbers == sorted(set(numbers))
+    assert (20, 100, "20 of 100 rows read") in told
+    assert (50, 100, "50 of 100") in told
+    assert all(done < 50.1 for done in numbers)
+
+
 async def test_a_client_that_can_not_ask_gets_the_question_as_a_result(era):
     async with connected(trip_planner(), era) as client:
         result = await client.call_tool("trip_planner", {"message": "Rome"})

@@ -120,11 +120,13 @@ async def test_in_a_skill_progress_is_status_and_a_form_is_a_question(era):
 
     async with asyncio.timeout(PATIENCE_S), connect(agent) as client:
         stream = client.stream("Ada")
-        said = [
-            event.status.message.text
+        shown = [
+            event
             async for event in stream
             if getattr(event, "status", None) and event.status.message
         ]
+        said = [event.status.message.text for event in shown]
+        assert [event.progress for event in shown[:2]] == [(1, 2), (2, 2)]
         assert said == ["step 1", "step 2", "Which seat?"]
         schema = stream.task.status.message.parts[1].data
         assert set(schema["properties"]) == {"row", "window"}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ...auth import Caller
-from ...model import ArtifactUpdate, Message, StatusUpdate, Task
+from ...model import ArtifactUpdate, Message, Progress, StatusUpdate, Task
 
 if TYPE_CHECKING:
     from ...client import ClientReply
@@ -249,6 +249,22 @@ class Context:
         run = self._task_run
         run.act(lambda: run.progress(text, metadata))
         return Done(run)
+
+    def progress(self, done: float, total: float | None = None, text: str = "") -> Awaitable[None]:
+        """Say how far the work is, in numbers: `ctx.progress(3, 10, "rows read")`. The task stays
+        working.
+
+        Clients read "3 of 10 rows read" as with `status`, and the numbers in `event.progress` and
+        `reply.progress`; the command line and the console show a bar. Each call is an event that
+        is stored: for a million rows call it now and then.
+
+        Args:
+            done: How much is done, 0 or more.
+            total: Of how much, if that is known.
+            text: What is counted.
+        """
+        progress = Progress.of(done, total)
+        return self.status(f"{progress} {text}".rstrip(), metadata=progress.metadata)
 
     def write(self, chunk: Any, *, last: bool = False) -> Awaitable[None]:
         """Add a chunk to the run's artifact, as `yield` does."""

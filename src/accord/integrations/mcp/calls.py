@@ -34,6 +34,7 @@ _ROUNDS_SINCE = "2026-07-28"  # a server asks in the result of a call, and the c
 _MAX_ROUNDS = 9  # after which we ask for no more: clients give up after 10
 _QUESTION = "question"  # the key of the only thing we ask for in a round
 _CANCEL_S = 5.0
+_LITTLE = 0.001  # what an event that has no number of its own adds, beside those that have
 _MAX_PROGRESS = 500  # characters of a message about progress
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
 _AUTHORIZED = "The user says that this is done."
@@ -50,7 +51,7 @@ class _Rounds(msgspec.Struct):
 
     task_id: str
     question: str  # the id of the message that asks it; empty while the agent works
-    progress: int  # the last number sent: it has to grow over all rounds
+    progress: float  # the last number sent: it has to grow over all rounds
     number: int = 1
 
 
@@ -80,7 +81,8 @@ class AgentCall:
         self._wait_s = wait_s
         self._arguments = params.arguments or {}
         self._task_id = ""
-        self._progress = 0
+        self._progress: float = 0
+        self._total: float | None = None  # once the agent has said one
         self._round = 1
 
     async def run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
@@ -179,8 +181,17 @@ class AgentCall:
             said = event.artifact.text
         elif not isinstance(event, Task):
             return
-        self._progress += 1
-        await self._ctx.session.report_progress(self._progress, None, said[:_MAX_PROGRESS] or None)
+        known = event.progress if isinstance(event, StatusUpdate) else None
+        total = known.total if known is not None else None
+        # MCP wants a number that grows: the agent's own, if it does.
+        if known is not None and known.done > self._progress:
+            self._progress = known.done
+        else:
+            self._progress += 1 if self._total is None else _LITTLE
+        self._total = total or self._total
+        await self._ctx.session.report_progress(
+            self._progress, self._total, said[:_MAX_PROGRESS] or None
+        )
 
     async def _cancel(self) -> None:
         if self._task_id:

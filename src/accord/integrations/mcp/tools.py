@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from ...engine.durable import RUN_POSITION
 from ...engine.skills import Context, Fail, current
+from ...model import PROGRESS, Progress
 from ...schema import to_builtins
 from ..functions import ToolParameter, identifier, make_function, parameters_of
 from .content import value_of
@@ -94,8 +95,10 @@ class McpTools(Mapping[str, Callable[..., Any]]):
         ctx = _context()
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            if ctx is not None and message:
-                await ctx.status(message)
+            if ctx is not None and (message or total):
+                known = Progress.read({PROGRESS: {"done": progress, "total": total}})
+                metadata = known.metadata if known is not None and known.total else None
+                await ctx.status(message or str(known), metadata=metadata)
 
         try:
             result = await self._client.call_tool(
