@@ -9,6 +9,7 @@ import pytest
 
 from accord.cli import main
 from accord.cli.amount import read_duration, read_size
+from accord.cli.renamed import rewritten
 from accord.cli.table import table
 from accord.cli.terminal import Styled
 from tests.cli.shell import accord
@@ -92,6 +93,22 @@ def test_key_means_nothing_by_itself():
     """An idempotency key, a private key and an API key have options of their own names."""
     for name, command in commands().items():
         assert "--key" not in {opt for param in command.params for opt in param.opts}, name
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("send URL hi --key 7", "send URL hi --idempotency-key 7"),
+        ("card sign c.json --key=k.pem", "card sign c.json --private-key=k.pem"),
+        ("hub key new mia --expires-days 9 --key k", "hub key new mia --expires 9d --api-key k"),
+        ("send URL -- --key", "send URL -- --key"),
+        ("key new mia", "key new mia"),
+    ],
+)
+def test_an_option_under_its_old_name_works_and_says_the_new_one(typed, read, capsys):
+    """docs/stability.md promises one minor release with a warning."""
+    assert rewritten(typed.split()) == read.split()
+    assert ("is now" in capsys.readouterr().err) == (typed != read)
 
 
 def test_a_misspelt_command_is_an_error_that_names_the_right_one():

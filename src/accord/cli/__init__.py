@@ -59,6 +59,11 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)  # the table above names commands
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from .renamed import rewritten
+
+        return super().parse_args(ctx, rewritten(args))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
