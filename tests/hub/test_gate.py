@@ -215,7 +215,8 @@ async def test_the_card_is_the_hubs_and_the_original_is_kept(tmp_path):
             given = [(await http.get(place)).content]
             given.append((await http.get(place, headers=version)).content)
             at = f"{desk.url}/agents/clerk"
-            assert (await http.get(f"{at}/card/original")).content in given
+            admin = {"X-API-Key": desk.hub.admin_key}
+            assert (await http.get(f"{at}/card/original", headers=admin)).content in given
             answer = await http.get(
                 f"{at}/.well-known/agent-card.json", headers={"A2A-Version": "1.0"}
             )
@@ -224,8 +225,7 @@ async def test_the_card_is_the_hubs_and_the_original_is_kept(tmp_path):
         assert old.json()["url"].startswith(at)
         assert all(i["url"].startswith(at) for i in card["supportedInterfaces"])
         via = next(e for e in card["capabilities"]["extensions"] if e["uri"] == "urn:accord:via:1")
-        assert via["params"]["card"].startswith(url)
-        assert "signedBy" not in via["params"]  # the hub trusts no key of it
+        assert list(via["params"]) == ["sha256"]
         keys = {key["kid"] for key in desk.hub.app.keyring.jwks()["keys"]}
         assert {_kid(one) for one in card["signatures"]} <= keys
         assert holds_as_received(card, desk.hub.app.keyring.jwks())
@@ -237,6 +237,53 @@ async def test_the_card_is_the_hubs_and_the_original_is_kept(tmp_path):
             assert (await client.send("hi")).text == "HI"
 
 
+async def test_the_agents_own_addresses_are_shown_to_its_owner_alone(tmp_path):
+    """Whoever knows them could go past the hub: its rules, limits and log."""
+    port = free_port()
+    async with hub_at(tmp_path) as desk:
+        await desk.key("ada")
+        await desk.key("olga", "publisher")
+        server = contextlib.AsyncExitStack()
+        url = await server.enter_async_context(clerk().app(sign_card=True).serving(port))
+        entry = await desk.add(url, by="olga", name="clerk")
+        await desk.approve(entry)
+        assert (await desk.call("POST", "/agents/clerk:probe", by="olga")).status == 200
+        here = f":{port}"
+        everywhere = (
+            "/api/v1/agents",
+            "/api/v1/agents/clerk",
+            "/api/v1/agents/clerk/health",
+            "/api/v1/search?text=clerk",
+            "/api/v1/ai-catalog.json",
+            "/.well-known/ai-catalog.json",
+            "/ard/agents",
+            "/agents/clerk/card/original",
+            "/agents/clerk/.well-known/agent-card.json",
+            "/agents/clerk/.well-known/agent.json",
+            "/agents/clerk/extendedAgentCard",
+            "/.well-known/agent-card.json",
+        )
+
+        async def showing(by: str) -> set[str]:
+            headers = {"A2A-Version": "1.0"} | (
+                {"X-API-Key": desk.keys[by]} if desk.keys[by] else {}
+            )
+            async with httpx.AsyncClient(trust_env=False, headers=headers) as http:
+                answers = {path: await http.get(desk.url + path) for path in everywhere}
+            return {path for path, answer in answers.items() if here in answer.text}
+
+        owners = {"/api/v1/agents", "/api/v1/agents/clerk", "/api/v1/agents/clerk/health"}
+        assert await showing("olga") == owners | {"/agents/clerk/card/original"}
+        assert await showing("admin") == owners | {"/agents/clerk/card/original"}
+        assert await showing("ada") == await showing("guest") == set()
+        await server.aclose()  # what is wrong with it is said with its address
+        assert (await desk.call("POST", "/agents/clerk:probe", by="olga")).status == 200
+        with pytest.raises(Unavailable) as away:
+            await _send_once(desk, "clerk")
+        assert here not in f"{away.value}{away.value.detail}"
+        assert await showing("ada") == await showing("guest") == set()
+
+
 async def test_their_client_verifies_both_cards(tmp_path):
     """a2a-sdk 1.x takes the gateway's card with the hub's key alone, and the original, kept
     beside it, with the agent's.
@@ -244,6 +291,7 @@ async def test_their_client_verifies_both_cards(tmp_path):
     app = clerk().app(sign_card=True)
     async with app.serving() as url, hub_at(tmp_path) as desk, httpx.AsyncClient() as http:
         await desk.add(url)
+        http.headers["X-API-Key"] = desk.hub.admin_key  # the original is not for everybody
         of_hub, of_agent = desk.hub.app.keyring.jwks()["keys"], app.keyring.jwks()["keys"]
 
         async def verified(path: str, keys: list[Any]) -> bool:

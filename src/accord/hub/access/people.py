@@ -50,6 +50,10 @@ class Person(msgspec.Struct, frozen=True):
     def is_admin(self) -> bool:
         return self.role is HubRole.ADMIN
 
+    def owns(self, owner: str) -> bool:
+        """Whether what is stored under this owner is theirs; to admins all is."""
+        return self.is_admin or (bool(owner) and owner == self.identity)
+
 
 class User(msgspec.Struct, frozen=True):
     """What an admin said of somebody."""

@@ -105,7 +105,7 @@ class Beat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def view_of(entry: Entry, call: ApiCall | None = None) -> AgentView:
     """Return an entry as it is given out: to its owner and admins with all there is."""
-    is_own = call is None or call.person.is_admin or entry.owner == call.person.identity
+    is_own = call is None or call.owns(entry)
     skills = [
         msgspec.convert(fence_skill(skill), SkillView)
         for skill in entry.card.skills
@@ -118,22 +118,28 @@ def view_of(entry: Entry, call: ApiCall | None = None) -> AgentView:
         description=fence_text(entry.settings.description or entry.card.description),
         url=f"{call.hub.address}/agents/{entry.name}/" if call is not None else "",
         version=fence_text(entry.card.version, 80),
-        health=msgspec.to_builtins(entry.health),
+        health=health_of(entry, is_own=is_own),
         team=entry.team,
         owner=entry.owner if is_own else "",
         card_url=entry.card_url if is_own else "",
         score=entry.score,
-        signature=entry.signature.sentence,
+        signature=entry.signature.sentence if is_own else entry.signature.summary,
         approved=entry.approved,
         latest=entry.latest if is_own else 0,
         waiting=is_own and entry.latest > entry.approved,
         skills=skills,
         interfaces=msgspec.to_builtins(entry.card.supported_interfaces) if is_own else [],
         members=[member.card_url for member in entry.members] if is_own else [],
-        notes=list(entry.notes),
+        notes=list(entry.notes) if is_own else [],
         settings=msgspec.to_builtins(entry.settings) if is_own else {},
         revision=entry.revision,
     )
+
+
+def health_of(entry: Entry, *, is_own: bool) -> dict[str, Any]:
+    """How an agent is. What was found in detail names its addresses, and is for its owner."""
+    health: dict[str, Any] = msgspec.to_builtins(entry.health)
+    return health if is_own else health | {"sentence": "", "detail": {}}
 
 
 def _answer(call: ApiCall, entry: Entry) -> AgentView:

@@ -6,7 +6,7 @@ import msgspec
 
 from ...model import now_ms
 from ..errors import EntryNotFound
-from .agents import AgentView, view_of
+from .agents import AgentView, health_of, view_of
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]
@@ -44,7 +44,7 @@ async def _health(call: ApiCall) -> Any:
     hours = await call.hub.prober.results.hours(entry.id, now_ms() - days * _DAY_MS)
     return HealthView(
         name=entry.name,
-        health=msgspec.to_builtins(entry.health),
+        health=health_of(entry, is_own=call.owns(entry)),
         score=entry.score,
         is_old=now_ms() - entry.health.at_ms > _OLD_MS,
         hours=[msgspec.to_builtins(hour) for hour in hours],

@@ -75,10 +75,14 @@ class ApiCall(msgspec.Struct):
             raise self.hub.missing(self.caller, name)
         return found
 
+    def owns(self, entry: Entry) -> bool:
+        """Whether an entry is the caller's own; to admins all are."""
+        return self.person.owns(entry.owner)
+
     def own_entry(self) -> Entry:
         """Return the entry in the path, if the caller may change it."""
         found = self.entry()
-        if not self.person.is_admin and found.owner != self.person.identity:
+        if not self.owns(found):
             raise PermissionDenied(f"{found.name} is not this caller's own")
         return found
 

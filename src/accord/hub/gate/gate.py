@@ -47,7 +47,7 @@ __all__ = ["VIA", "Gate"]
 log_ = logging.getLogger("accord.hub")
 
 PREFIX = "/agents"
-VIA = "urn:accord:via:1"  # a card of a gateway: where the original is, and whose it was
+VIA = "urn:accord:via:1"  # a card of a gateway: which the original is, and whose it was
 FORGET_S = 10.0  # between two looks for tasks that are not to be kept
 FORGET_MOST = 200  # at once
 _SENDS = ("SendMessage", "SendStreamingMessage")
@@ -178,13 +178,10 @@ class Gate:
     # Cards
 
     def _original(self, entry: Entry, caller: Caller) -> HttpResponse:
-        """The approved card as it came. Its bytes can't be had without a skill that is hidden."""
-        decide = self._hub.policy.decide
-        if any(
-            not decide(caller, entry, skill.id, "see").is_allowed for skill in entry.card.skills
-        ):
+        """The approved card as it came. It names the agent's own addresses."""
+        if not self._hub.people.person(caller).owns(entry.owner):
             raise EntryNotFound(
-                f"the original card of {entry.name} has skills that this caller may not see",
+                f"the original card of {entry.name} is for its owner and for admins",
                 fix=f"read {PREFIX}/{entry.name}/.well-known/agent-card.json",
             )
         return HttpResponse(200, entry.card_raw, headers=_ORIGINAL_HEADERS)
@@ -326,14 +323,14 @@ def card_out(entry: Entry, card: AgentCard) -> AgentCard:
     card.description = fence_text(entry.settings.description or entry.card.description)
     card.version = fence_line(entry.card.version, 80)
     card.skills = [_fenced(skill) for skill in entry.card.skills]
-    params = {"card": entry.card_url, "sha256": entry.card_sha256}
+    params = {"sha256": entry.card_sha256}
     if entry.signature.key_id:
         params |= {"signedBy": entry.signature.key_id, "thumbprint": entry.signature.thumbprint}
     card.capabilities.extended_agent_card = True
     card.capabilities.extensions.append(
         AgentExtension(
             uri=VIA,
-            description="A gateway: the agent's own card is at card/original below this address.",
+            description="A gateway: the owner of the agent finds its own card at card/original.",
             params=params,
         )
     )

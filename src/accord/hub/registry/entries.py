@@ -95,6 +95,11 @@ class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
     named: str = ""  # the keys that signatures name, if nobody has trusted them
 
     @property
+    def summary(self) -> str:
+        """For everybody: without where keys come from, which may be the agent's own address."""
+        return f"signed by {self.key_id}, trusted" if self.status == "trusted" else self.status
+
+    @property
     def sentence(self) -> str:
         match self.status:
             case "trusted":
