@@ -13,7 +13,7 @@ import pytest
 
 from accord import Agent, Context
 from accord.store.postgres import PostgresStore
-from tests.engine.processes import Process, message, text_of
+from tests.engine.processes import Process, message, text_of, until
 from tests.postgres import schema_url
 
 SECONDS = 30
@@ -87,6 +87,8 @@ async def two(agent: Agent) -> AsyncIterator[tuple[Process, Process]]:
         async with asyncio.timeout(SECONDS):
             for app in apps:
                 await app.open()
+            # What came before a listener heard is read once: not while statements are counted.
+            await until(lambda: all(app._engine.tasks.store._wakes.is_heard for app in apps))
             try:
                 yield Process(apps[0]), Process(apps[1])
             finally:
