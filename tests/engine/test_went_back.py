@@ -3,13 +3,14 @@ nobody waits for ever.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from accord import Agent, Context
+from accord.model import Unavailable
 from accord.store.postgres import PostgresStore
 from tests.engine.processes import Process, message, reaches, text_of, until
 from tests.postgres import execute, schema_url
@@ -18,11 +19,24 @@ from tests.reliability.ways import Refused
 SECONDS = 20
 
 
+class Restarting(PostgresStore):
+    """A database that is not there yet when lengths are first asked for."""
+
+    has_failed = False
+
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        if not self.has_failed:
+            self.has_failed = True
+            raise Unavailable("not yet")
+        return await super().positions(tasks)
+
+
 class World:
     """An agent in two processes on one database, which may lose what it stored last."""
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self.store = PostgresStore
         self._schema = url.partition("schema=")[2].partition("&")[0]
         self.go_on = asyncio.Event()
         self.agent = Agent("Works")
@@ -37,7 +51,7 @@ class World:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:
-        app = self.agent.app(store=PostgresStore(self._url))
+        app = self.agent.app(store=self.store(self._url))
         await app.open()
         try:
             yield Process(app)
@@ -105,6 +119,26 @@ async def test_who_reads_or_waits_for_a_task_that_a_failover_lost_is_told(
             with pytest.raises(Refused, match="the store went back"):
                 await waiting
         assert any("the store went back" in record.message for record in caplog.records)
+
+
+async def test_who_reads_what_a_failover_lost_is_told_when_the_database_can_be_read_again(
+    world: World,
+) -> None:
+    """It often can't be at first. That everything has to be looked at is not forgotten for that."""
+    world.store = Restarting
+    async with world.two() as (owner, other):
+        task_id = await works(world, owner)
+        reading = [await process.subscribed(task_id) for process in (owner, other)]
+        stores = [process.app._engine.tasks.store for process in (owner, other)]
+        for store in stores:
+            await until(lambda store=store: store._wakes.is_heard)
+            store.has_failed = False
+        world.lose(task_id, rows=0)
+        world.go_on.set()
+        for waiting in reading:
+            with pytest.raises(Refused, match="the store went back"):
+                await waiting
+        assert all(store.has_failed for store in stores)
 
 
 async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and_reads_on(

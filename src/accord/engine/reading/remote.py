@@ -81,10 +81,7 @@ class RemoteTails:
 
     def wake(self, tasks: Collection[int] | None) -> None:
         """Read what is new of these tasks. None: look at all of them."""
-        if tasks is None:
-            self._woken = None
-        elif self._woken is not None:
-            self._woken.update(tasks)
+        self._look_again(tasks)
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_woken())
 
@@ -110,7 +107,7 @@ class RemoteTails:
             except A2AError as error:
                 log_.debug("reading what other processes wrote failed; trying again: %s", error)
                 await asyncio.sleep(RETRY_S)
-                self._look_again(tails)
+                self._look_again(woken)
                 continue
             for key, tail in tails.items():
                 if mine := [row for row in rows if row.task == key]:
@@ -118,8 +115,10 @@ class RemoteTails:
                     if is_full_piece(mine):
                         self._look_again({key})
 
-    def _look_again(self, tasks: Collection[int]) -> None:
-        if self._woken is not None:
+    def _look_again(self, tasks: Collection[int] | None) -> None:
+        if tasks is None:
+            self._woken = None
+        elif self._woken is not None:
             self._woken.update(tasks)
 
     async def _check_lengths(self, tails: dict[int, Tail]) -> None:
