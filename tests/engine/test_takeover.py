@@ -18,6 +18,7 @@ from accord.protocol.v1 import codec as v1
 from accord.store.contract import Can, Namespace, PostKind, Record, Wake
 from accord.store.memory import MemoryStore
 from tests.engine.processes import Memory, Process, log_of, message, reaches, text_of, told, until
+from tests.reliability.ways import Refused
 
 
 @contextlib.asynccontextmanager
@@ -191,6 +192,37 @@ async def place_of_two() -> AsyncIterator[tuple[Process, Process, list[str]]]:
     agent, heard = chatting()
     async with place.process(agent) as one, place.process(agent) as other:
         yield one, other, heard
+
+
+class Threadless(MemoryStore):
+    """A handle that gets no thread for its heartbeat when it first takes a new number."""
+
+    has_failed = False
+
+    async def rejoin(self) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            raise RuntimeError("can't start new thread")
+        await super().rejoin()
+
+
+async def test_a_replica_takes_a_new_number_whatever_kept_it_from_that_at_first() -> None:
+    """It would stay out for ever: alive, and with nobody to restart it."""
+    base, agent = MemoryStore(), Agent("Echo")
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    base.is_shared = True
+    store = Threadless(base._state)
+    async with asyncio.timeout(10), serving(agent, store) as one:
+        store.kill()
+        with pytest.raises(Refused):
+            await one.send(message("while it is out"))
+        await until(lambda: not one.app._engine.tasks.trouble)
+        assert store.has_failed
+        await one.send(message("after it"))
 
 
 # What goes between processes

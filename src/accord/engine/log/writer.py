@@ -313,7 +313,7 @@ class Writer:
             try:
                 await self.store.rejoin()
                 break
-            except (A2AError, CommitFailed) as error:
+            except Exception as error:  # whatever it is: without a number nothing works here
                 if pause_s == RETRY_S:  # once for each outage
                     log_.warning("taking a new number failed, and is tried again: %s", error)
                 await asyncio.sleep(pause_s)
