@@ -83,12 +83,13 @@ def talks() -> Agent:
 @asynccontextmanager
 async def two(agent: Agent) -> AsyncIterator[tuple[Process, Process]]:
     with schema_url(lease_s=30, beat_s=10) as url:
-        apps = [agent.app(store=PostgresStore(url), push=False) for _ in range(2)]
+        stores = [PostgresStore(url) for _ in range(2)]
+        apps = [agent.app(store=store, push=False) for store in stores]
         async with asyncio.timeout(SECONDS):
             for app in apps:
                 await app.open()
             # What came before a listener heard is read once: not while statements are counted.
-            await until(lambda: all(app._engine.tasks.store._wakes.is_heard for app in apps))
+            await until(lambda: all(store._wakes.is_heard for store in stores))
             try:
                 yield Process(apps[0]), Process(apps[1])
             finally:

@@ -130,8 +130,8 @@ async def test_who_reads_what_a_failover_lost_is_told_when_the_database_can_be_r
         task_id = await works(world, owner)
         reading = [await process.subscribed(task_id) for process in (owner, other)]
         stores = [process.app._engine.tasks.store for process in (owner, other)]
+        await until(lambda: all(store._wakes.is_heard for store in stores))
         for store in stores:
-            await until(lambda store=store: store._wakes.is_heard)
             store.has_failed = False
         world.lose(task_id, rows=0)
         world.go_on.set()
