@@ -246,6 +246,8 @@ class Views:
         tail = slot.tail
         if tail is None:
             return
+        if tail.state in FINAL:
+            return  # who reads it was woken with its last event
         if not self._tasks.is_draining and tail.needs_more:
             self.remote.follow(tail)
         tail.wake()
