@@ -45,6 +45,24 @@ async def test_many_tasks_at_once_leave_the_page_usable():
             await turn.locator("[data-state=canceled]").wait_for()
 
 
+async def test_conversations_that_were_left_hold_no_connections():
+    """With three streams of one and three of another no request of the page was sent any more."""
+    async with opened() as (page, client, _):
+        first = await client.send("9000", skill="slow", wait=False)
+        for _ in range(2):
+            await client.send("9000", skill="slow", wait=False, context_id=first.context_id)
+        for n in range(3):
+            await say(page, "9000", "slow")
+            await expect(page.locator("[data-stops]")).to_have_count(n + 1, timeout=PATIENCE_MS)
+        await page.click("nav a[href='/console/tasks']")
+        await page.click(f"[data-task='{first.task_id}'] a >> nth=0")
+        await page.click("main a.button")
+        await expect(page.locator("article")).to_have_count(3, timeout=PATIENCE_MS)
+        await page.locator("article >> nth=2").locator("text=w2").first.wait_for()
+        await page.click("nav a[href='/console/tasks']")
+        await expect(page.locator("[data-task]")).to_have_count(6, timeout=PATIENCE_MS)
+
+
 async def test_what_a_person_types_is_shown_as_typed():
     async with opened() as (page, _, _):
         await say(page, "a*b*c and **d** # e", "show")

@@ -216,6 +216,9 @@ async def test_the_inbox_says_who_may_answer_and_an_admin_answers_for_a_guest(tm
         assert said == {"answeredBy": "console"}
         [row] = [one for one in await server.hub.audit.rows() if one.did == "task.answer"]
         assert (row.who, row.what) == ("console", f"desk/{of_guest.task_id}")
+        await others.locator("a:text-is('Open')").click()
+        await page.wait_for_selector("h1 [data-state=input-required]")
+        assert await page.locator("button:text-is('Cancel task')").count() == 0
 
 
 async def test_the_inbox_counts_all_and_a_storm_is_one_line(tmp_path):

@@ -124,11 +124,11 @@ function a2aHeaders(more: Record<string, string> = {}): Record<string, string> {
   };
 }
 
-export async function call<T>(rpc: string, method: string, params: unknown): Promise<T> {
+export async function call<T>(rpc: string, method: string, params: unknown, json?: string): Promise<T> {
   const response = await fetch(rpc, {
     method: "POST",
     headers: a2aHeaders(),
-    body: envelope(method, params),
+    body: envelope(method, params, json),
   });
   const body = await response.json();
   if (body.error) throw errorOf(response.status, body.error);

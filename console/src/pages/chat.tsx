@@ -27,6 +27,7 @@ interface Partner {
 }
 
 function begin(rpc: string): Conversation {
+  kept.get(rpc)?.leave();
   const fresh = new Conversation(rpc);
   kept.set(rpc, fresh);
   return fresh;
@@ -117,7 +118,6 @@ function Talk({ partner }: { partner: Partner }) {
   );
 
   const renew = () => {
-    talk.leave();
     setTalk(begin(partner.rpc));
     setError(null);
     keepDraft(lastKey, "");

@@ -47,6 +47,7 @@ export class Conversation {
   readonly turns = signal<Turn[]>([]);
   contextId = "";
   private streams = new Map<string, Open>(); // by turn
+  private isLeft = false;
   private failing = new Map<string, Sending>(); // what was last sent, by turn
 
   constructor(readonly rpc: string) {}
@@ -110,9 +111,10 @@ export class Conversation {
     if (!this.streams.has(turn.key)) this.take(turn.key, { task });
   }
 
-  /** Stop listening; tasks go on. */
+  /** Stop listening; tasks go on, and a message that is under way still arrives. */
   leave(): void {
-    for (const stream of this.streams.values()) stream.stop.abort();
+    this.isLeft = true;
+    for (const stream of this.streams.values()) if (stream.isAnswered) stream.stop.abort();
   }
 
   private follow(turn: Turn): Promise<void> {
@@ -136,6 +138,7 @@ export class Conversation {
             if (id) cursor = id;
             own.isAnswered = true;
             this.take(key, event);
+            if (this.isLeft) stop.abort();
             this.makeRoom();
           };
           await http.openStream(this.rpc, asked.method, asked.params, cursor, stop.signal, take, asked.json);

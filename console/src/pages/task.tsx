@@ -87,6 +87,7 @@ export default function TaskPage({ id }: { id: string }) {
   };
   const state = summary?.state ?? "";
   const isOver = isFinal(`TASK_STATE_${state.toUpperCase().replaceAll("-", "_")}`);
+  const canCancel = !!summary?.isOwn && !isOver; // the agent would not find another's
   useKeys(
     {
       j: () => step(1),
@@ -96,9 +97,9 @@ export default function TaskPage({ id }: { id: string }) {
       " ": play,
       "Shift-ArrowLeft": () => move(0),
       "Shift-ArrowRight": () => move(entries.length - 1),
-      c: () => !isOver && setAsking(true),
+      c: () => canCancel && setAsking(true),
     },
-    [now, entries.length, isPlaying, isOver],
+    [now, entries.length, isPlaying, canCancel],
   );
 
   const cancel = async () => {
@@ -131,7 +132,7 @@ export default function TaskPage({ id }: { id: string }) {
         <h1 class="grow">
           <State word={state} /> {visible(summary.title || id)}
         </h1>
-        {!isOver && (
+        {canCancel && (
           <button type="button" onClick={() => setAsking(true)}>
             {t("task.cancel")}
           </button>
