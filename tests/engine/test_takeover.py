@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from accord import Agent, Ask, Context
@@ -235,6 +236,38 @@ class Late(MemoryStore):
 
     async def open(self, wake: Wake) -> None:
         await super().open(lambda tasks: None if self.is_late else wake(tasks))
+
+
+async def test_a_task_that_cannot_be_read_costs_no_other_its_readers() -> None:
+    """Several tasks are read in one go. Who reads another of them gets what its owner wrote."""
+    base, agent, go_on = MemoryStore(), Agent("Works"), asyncio.Event()
+
+    @agent.skill
+    async def work(text: str) -> str:
+        await go_on.wait()
+        return text
+
+    base.is_shared = True
+    late = Late(base._state)
+    async with (
+        asyncio.timeout(10),
+        serving(agent, base.another()) as one,
+        serving(agent, late) as other,
+    ):
+        made = [
+            await one.send(message(text, returnImmediately=True)) for text in ("damaged", "good")
+        ]
+        damaged, good = [await other.subscribed(task["id"]) for task in made]
+        late.is_late = True
+        go_on.set()
+        for task in made:
+            await reaches(one, task["id"], "TASK_STATE_COMPLETED")
+        (row,) = [task for task in base._state.tasks.values() if task.record.id == made[0]["id"]]
+        row.log[-1] = msgspec.structs.replace(row.log[-1], data=b"x")
+        late.is_late = False
+        late._wake(list(base._state.tasks))
+        assert (await good)[-1].is_final
+        damaged.cancel()
 
 
 async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> (  # noqa: E501

@@ -111,7 +111,11 @@ class RemoteTails:
                 continue
             for key, tail in tails.items():
                 if mine := [row for row in rows if row.task == key]:
-                    tail.extend_rows(mine)
+                    try:
+                        tail.extend_rows(mine)
+                    except (ValueError, LookupError):  # a broken row harms no other task
+                        log_.exception("task %s can't be read", tail.ids.task_id)
+                        continue
                     if is_full_piece(mine):
                         self._look_again({key})
 
