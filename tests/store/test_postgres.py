@@ -16,7 +16,7 @@ from accord.store import open_store
 from accord.store.contract import Can, CommitFailed, Fenced, Leaves, Namespace
 from accord.store.postgres import Lease, PostgresStore, migrations, wake, writer
 from accord.store.postgres.commit import statement
-from accord.store.postgres.connect import connect
+from accord.store.postgres.connect import connect, connected
 from accord.store.postgres.heart import bury
 from accord.store.postgres.migrations import runner
 from accord.store.postgres.options import parse
@@ -117,6 +117,30 @@ async def test_a_fenced_store_takes_a_new_number(postgres_box: Box) -> None:
     assert await postgres_box.commit(postgres_box.append(first)) == [False]
     assert [r.id for r in await store.orphans(9, Can({"agent": {"echo"}}, 2))] == ["t1"]
     assert await postgres_box.commit(postgres_box.append(first)) == [True]
+
+
+async def test_a_claim_that_ends_after_a_new_number_was_taken_is_that_of_the_old_one(
+    postgres_box: Box,
+) -> None:
+    """The row names the old number, and others may take the task from it. Who believed to own it
+    would lose what it wrote.
+    """
+    store = postgres_box.store
+    assert isinstance(store, PostgresStore)
+    await postgres_box.commit(postgres_box.create())
+    rows(postgres_box, "UPDATE {s}.tasks SET owner = NULL RETURNING 1")
+    before, schema = store.replica, store.options.schema
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1"
+    async with connected(store.options) as db, db.transaction():
+        await db.execute(f"SELECT 1 FROM {schema}.tasks FOR UPDATE")
+        claiming = asyncio.create_task(store.claim(ME, "t1"))
+        await until(lambda: execute(waiting, f"%{schema}.tasks t SET owner%"))
+        await kill(store)
+        await store.rejoin()
+    record = await claiming
+    assert record is not None
+    assert rows(postgres_box, "SELECT owner FROM {s}.tasks") == [(before,)]
+    assert record.owner == before != store.replica
 
 
 # Outcomes that are not known

@@ -611,7 +611,7 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
     ) -> Record | None:
         if "\0" in task_id:
             return None
-        schema = self.options.schema
+        schema, replica = self.options.schema, self.replica  # which may be another soon
         select_ = select_bare(schema) if known else select(schema)
         rows = await self.fetch(
             claim_sql(reopen=reopen, watch=watch)
@@ -620,7 +620,7 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
             "LEFT JOIN claimed c ON true LEFT JOIN watched w ON true",
             number(namespace),
             task_id,
-            self.replica,
+            replica,
             format,
         )
         if not rows:
@@ -637,8 +637,8 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
                 return None
             record = again
         if claimed_pos is not None:
-            record.owner, record.died_ms = self.replica, seen_ms or 0
-        elif watch and record.owner not in (0, self.replica):
+            record.owner, record.died_ms = replica, seen_ms or 0
+        elif watch and record.owner not in (0, replica):
             self._wakes.watched.setdefault(record.key, record.pos)
         return record
 
