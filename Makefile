@@ -99,8 +99,8 @@ programs:
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
 	|| echo "not here, so what needs them is not tested:$$missing"
 
-# Several files of tests at a time: make test WORKERS=2. What measures runs afterwards, alone.
-WORKERS :=
+# So many files of tests at a time; none: one after the other. What measures runs afterwards, alone.
+WORKERS := 2
 
 # What failed runs once more, alone: many tests kill processes under load, and a busy machine can make one fail. Both reports are printed.
 twice = $(1) -p tests.report || $(1) --last-failed --last-failed-no-failures none

@@ -52,26 +52,49 @@ export function onChange(listener: (told: Told) => void): () => void {
   return () => listeners.delete(listener);
 }
 
+/** Resolve when the tab is in view. */
+function inView(): Promise<void> {
+  return new Promise((done) => {
+    const look = (): void => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+}
+
+/** Read the stream of changes for ever. A hidden tab reads none: a browser has six connections to a
+ * server for all tabs, and further tabs would never load. */
 async function follow(): Promise<void> {
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
+    await inView();
+    const left = new AbortController();
+    const leave = (): void => {
+      if (document.hidden) left.abort();
+    };
+    document.addEventListener("visibilitychange", leave);
     try {
-      const response = await fetch("/console/api/live", { headers: sessionHeaders() });
+      const response = await fetch("/console/api/live", { headers: sessionHeaders(), signal: left.signal });
       if (response.status === 403) {
         isLocked.value = true;
         return;
       }
       if (!response.ok) throw new Error(`HTTP ${response.status}`);
-      const wasAway = offlineSince.value !== null;
       offlineSince.value = null;
-      if (wasAway) for (const listener of listeners) listener({ isBack: true });
+      // What changed between two streams was missed.
+      if (!isFirst) for (const listener of listeners) listener({ isBack: true });
       await http.stream(response, (data) => {
         const told = JSON.parse(data) as Told;
         for (const listener of listeners) listener(told);
       });
     } catch {
-      offlineSince.value ??= Date.now();
+      if (!left.signal.aborted) offlineSince.value ??= Date.now();
+    } finally {
+      document.removeEventListener("visibilitychange", leave);
     }
-    await new Promise((done) => setTimeout(done, 1000));
+    if (!left.signal.aborted) await new Promise((done) => setTimeout(done, 1000));
   }
 }
 

@@ -68,6 +68,31 @@ async def test_what_fails_in_one_page_leaves_the_others_alone():
         await page.wait_for_selector("#language")
 
 
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_many_tabs_load_and_one_that_is_shown_again_is_current():
+    """A browser has six connections to a server for all tabs, so a hidden tab holds none. What
+    changed meanwhile is read when it is shown again.
+    """
+    async with chromium() as browser, serving() as server, page_of(browser, server) as first:
+        await first.goto(f"{server.url}/console/tasks")
+        await first.wait_for_selector("text=No tasks yet")
+        await first.evaluate(HIDE, True)
+        for _ in range(7):
+            page = await first.context.new_page()
+            await page.goto(f"{server.url}/console/settings")
+            await page.wait_for_selector("#language")
+            await page.evaluate(HIDE, True)
+        async with connect(server.url) as client:
+            reply = await client.send("hello")
+        await first.evaluate(HIDE, False)
+        await first.wait_for_selector(f"a[href*='{reply.task_id}']")
+
+
 UNKNOWN = ("nowhere", "live/more", "tasks/a/b", "tasks/%E0%A4%A", "agents", "trace/1")
 
 
