@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -64,6 +65,8 @@ def _log_levels() -> Generator[None, None, None]:
 
 def pytest_sessionfinish() -> None:
     processes.kill_all()
+    if "tests.postgres" in sys.modules:
+        sys.modules["tests.postgres"].stop()
 
 
 @pytest.fixture(params=[*BINDINGS, "grpc"])

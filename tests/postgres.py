@@ -21,7 +21,17 @@ import asyncpg
 
 from tests.processes import until_sync
 
-__all__ = ["BEAT_S", "LEASE_S", "OwnServer", "add", "base_url", "execute", "programs", "schema_url"]
+__all__ = [
+    "BEAT_S",
+    "LEASE_S",
+    "OwnServer",
+    "add",
+    "base_url",
+    "execute",
+    "programs",
+    "schema_url",
+    "stop",
+]
 
 BEAT_S, LEASE_S = 0.3, 1.0  # of stores in tests: an owner is taken for dead soon
 
@@ -29,13 +39,25 @@ _RUN = secrets.token_hex(3)
 _NUMBERS = itertools.count(1)
 
 
-@functools.cache
 def base_url() -> str:
     """The URL of a database tests may do anything in."""
-    if url := os.environ.get("ACCORD_TEST_POSTGRES"):
-        return url
+    return os.environ.get("ACCORD_TEST_POSTGRES") or str(_shared().get_uri())
+
+
+@functools.cache
+def _shared() -> Any:
+    """The server that all tests of this process share."""
     folder = tempfile.mkdtemp(prefix="accord-postgres-")
-    return str(_wheel().get_server(folder, cleanup_mode="delete").get_uri())
+    return _wheel().get_server(folder, cleanup_mode="delete")
+
+
+def stop() -> None:
+    """Stop the server that tests shared. The wheel does so at the end of a process, but not in a
+    worker of pytest-xdist, which ends without it.
+    """
+    if _shared.cache_info().currsize:
+        _shared().cleanup()
+        _shared.cache_clear()
 
 
 def programs() -> Path:
