@@ -105,8 +105,12 @@ class Upkeep:
             if store.is_sure:
                 continue
             for run in self._runs.running():
-                if run.skill.is_alone:
+                if not run.skill.is_alone:
+                    continue
+                try:
                     run.give_up()
+                except Exception:  # whatever it is, the other runs are stopped too
+                    log_.exception("task %s could not be given up; trying again", run.task_id)
 
     async def tend(self) -> None:
         """Do what is due."""
