@@ -259,3 +259,24 @@ async def test_a_batch_with_something_unwritable_is_stored_or_not_as_a_whole(
     assert await file_box.commit(small, broken, later, large) == [True, False, True, True]
     for made in (small, later, large):
         assert await store.load(made.namespace, made.id) is not None
+
+
+@pytest.mark.parametrize("part", ["tasks", "keys", "logins"])
+async def test_a_first_read_of_an_emptied_file_does_not_delete_the_log_beside_it(
+    tmp_path: Path, part: str
+) -> None:
+    """SQLite takes the log of an empty file for one that is left over. What is in it would be gone
+    when the file is put back.
+    """
+    path = tmp_path / "tasks.db"
+    store = SqliteStore(path)
+    await store.open(lambda tasks: None)
+    try:
+        content = path.read_bytes()
+        os.truncate(path, 0)
+        with contextlib.suppress(Unavailable, RuntimeError):
+            await (store.owned() if part == "tasks" else getattr(store, part).list())
+        assert path.with_name("tasks.db-wal").exists()
+        path.write_bytes(content)
+    finally:
+        await store.close()

@@ -73,6 +73,12 @@ class FileTable:
             raise CommitFailed(reason(self.path, error)) from error
 
     def _connect(self) -> sqlite3.Connection:
+        """Raises sqlite3.OperationalError: The file was emptied while its log was in use. SQLite
+        would take the log for one that is left over, and delete it.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if log.exists() and not self.path.stat().st_size:
+            raise sqlite3.OperationalError("the file is empty, though there is a log beside it")
         return sqlite3.connect(
             self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False
         )

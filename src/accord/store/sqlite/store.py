@@ -176,6 +176,9 @@ class SqliteStore:
         )  # for what is done again and again: a connection remembers each it made, for a while
         for reader in (self._reader, self._lister):
             reader.execute("PRAGMA query_only = ON")
+            # A connection that reads for the first time when the file was emptied takes the log
+            # beside it for one that is left over, and deletes it: so it reads now.
+            reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         self._read_namespaces()
         replica = self._db.execute(
             "INSERT INTO replicas (heard_ms) VALUES (?)", (now_ms(),)
