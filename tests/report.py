@@ -4,6 +4,7 @@ As a plugin (`-p tests.report`) it collects that from each run of pytest in the 
 `python -m tests.report` prints it.
 """
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,8 @@ REPORT = Path(".cache/test-report")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the process that started this one writes it
     if report.failed:
         _write("retried", report.nodeid)
     elif report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
