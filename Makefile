@@ -9,8 +9,9 @@ OLD    := .venv-02/.done .venv-03/.done
 FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
+TUS    := tests/files/js/node_modules
 
-.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos stubs bench clean console docs reference shots release release-check
+.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos stubs bench clean console docs image reference shots release release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,8 +57,8 @@ $(OTHER_VENVS): .venv-framework-%/.done: tests/integrations/frameworks/others/%.
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -e .
 	@touch $@
 
-# Likewise an OpenID provider.
-$(JS) $(IDP): %/node_modules: %/package.json
+# Likewise an OpenID provider, and a client of resumable uploads.
+$(JS) $(IDP) $(TUS): %/node_modules: %/package.json
 	@if command -v npm >/dev/null; then cd $(@D) && npm install --no-package-lock --no-audit --no-fund --silent && touch $(@F); \
 	else echo "no Node.js here: $(@D) is not tested"; fi
 
@@ -105,7 +106,17 @@ WORKERS := 2
 # What failed runs once more, alone: many tests kill processes under load, and a busy machine can make one fail. Both reports are printed.
 twice = $(1) -p tests.report || $(1) --last-failed --last-failed-no-failures none
 
-test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
+# Says what a run will install, before anything is.
+.PHONY: announce
+announce:
+	@for name in $(VENV) $(dir $(OLD)) $(FRAMEWORKS) $(JS) $(IDP) $(TUS); do [ -e $$name ] || new="$$new $${name%/}"; done; \
+	[ -f $(CONSOLE) ] || new="$$new console/node_modules"; [ -z "$$new" ] || echo "make test installs packages into:$$new"; \
+	for name in $(PROGRAMS); do command -v $$name >/dev/null || [ -x /usr/sbin/$$name ] || lacks="$$lacks $$name"; done; \
+	[ -z "$$lacks" ] || { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "make test installs these Debian packages:$$lacks"; \
+	else echo "these programs are not here, so what needs them is not tested:$$lacks"; fi; }; \
+	command -v npm >/dev/null || echo "Node.js is not here, so what needs it is not tested"
+
+test: announce $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(TUS) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -116,11 +127,11 @@ test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run 
 	$(call twice,$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks)
 	@$(BIN)/python -m tests.report
 
-# What needs no browser, no Node.js and no other programs, and takes little time.
+# What needs nothing but $(VENV), of the folders that most changes touch, without what measures.
 UNIT := tests/test_tree.py tests/test_repository.py tests/protocol tests/store tests/engine tests/interaction tests/client tests/auth tests/push
 
-unit: $(DEV) ## Run the quick tests: a few minutes, nothing else to install
-	$(BIN)/python -m pytest -m "not alone" --numprocesses auto --dist loadfile $(UNIT)
+unit: $(DEV) ## Run the quick tests: two to three minutes, nothing else to install
+	$(BIN)/python -m pytest -m "not alone and not outside" --numprocesses auto --dist loadfile $(UNIT)
 
 # One framework: make test-framework OTHERS=adk
 test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other programs' packages in environments of their own
@@ -134,7 +145,7 @@ test-framework: $(OTHER_VENVS) ## Run the tests of the frameworks that have envi
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13
 
-test-pythons: $(OLD) $(JS) $(IDP) $(CONSOLE) programs ## Run all tests on every Python that is here
+test-pythons: $(OLD) $(JS) $(IDP) $(TUS) $(CONSOLE) programs ## Run all tests on every Python that is here
 	@for python in $(PYTHONS); do \
 	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "no $$python here: not tested"; continue; }; \
 	echo "Python $$version"; tested=1; \
@@ -166,6 +177,9 @@ soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 release: $(DEV) $(CONSOLE) ## Build the wheel and the sdist into dist/, and try the wheel in an empty environment
 	$(BIN)/python -m tests.release
 
+image: $(DEV) ## Build the image of deploy/Dockerfile with buildah, as root, and try it
+	$(BIN)/python -m tests.deploy.image
+
 release-check: $(DEV) $(CONSOLE) ## The same, with each extra alone
 	$(BIN)/python -m tests.release --extras
 
@@ -182,8 +196,8 @@ stubs: $(DEV) ## Write the types of connect_sync from the client's source
 protos: $(DEV) ## Compile the .proto files of gRPC
 	$(BIN)/python -m accord.protocol.protobuf.compile
 
-bench: $(DEV) ## Measure against a2a-sdk, side by side
-	$(BIN)/python -m bench
+bench: $(DEV) ## Measure against a2a-sdk, side by side; ROWS="send32 get32" measures some rows
+	$(BIN)/python -m bench $(ROWS)
 
 clean: ## Remove what was set up; what agents kept in ./.accord stays
-	rm -rf $(VENV) .venv-* $(JS) $(IDP) console/node_modules site dist .cache
+	rm -rf $(VENV) .venv-* $(JS) $(IDP) $(TUS) console/node_modules site dist .cache

@@ -15,7 +15,7 @@ from .install import measure_installs
 from .picture import chart
 from .replicas import REPLICA_ROWS
 from .report import own_table, page, table
-from .results import Measured, Results
+from .results import Measured, Results, interpreter
 from .rows import ROWS as HTTP_ROWS
 from .rows import Effort, Row
 from .run import measure_all
@@ -31,13 +31,14 @@ QUICK = Effort(rounds=2, seconds=0.25, warm_s=0.1, is_quick=True)
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=130)
-    rows = _chosen(options.only, options.quick)
+    rows = _chosen(options.rows, options.quick)
     out = Path(options.out) if options.out else ROOT
     stored = out / "bench" / "results.json"
     results = Results.load(stored)
     if options.install:
         console.print("installing into empty environments")
         results.install |= measure_installs()
+    console.print(f"on {interpreter()}")
     pin_load()
     _measure(rows, QUICK if options.quick else FULL, results, console)
     ids = [row.id for row in rows]
@@ -66,9 +67,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--quick", action="store_true", help="about a minute: fewer rounds, no large stores"
     )
     parser.add_argument(
-        "--only",
-        default="",
-        help="rows to measure, with commas: " + ",".join(row.id for row in ROWS),
+        "rows",
+        nargs="*",
+        metavar="ROW",
+        help="rows to measure, all if none is named: " + ", ".join(row.id for row in ROWS),
     )
     parser.add_argument(
         "--install",
@@ -83,8 +85,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _chosen(only: str, is_quick: bool) -> list[Row]:
-    wanted = [id_.strip() for id_ in only.split(",") if id_.strip()]
+def _chosen(wanted: list[str], is_quick: bool) -> list[Row]:
     unknown = set(wanted) - {row.id for row in ROWS}
     if unknown:
         sys.exit(

@@ -82,6 +82,9 @@ class HopMemory(Row):
     unit = "KiB"
     columns = ("hub",)
 
+    def server(self, column: str) -> Server:
+        return HubServer()
+
     async def prepare(self, server: Server, effort: Effort) -> None:
         await self._open(server, 50)
 

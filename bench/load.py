@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-__all__ = ["Check", "Connection", "Failure", "Tally", "connect", "drive", "post"]
+__all__ = ["Arrivals", "Check", "Connection", "Failure", "Tally", "connect", "drive", "post"]
 
 PATIENCE_S = 60.0
 
@@ -104,6 +104,18 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         self._then = None
         self._transport.abort()
+
+
+class Arrivals(Connection):
+    """A connection that notes when each piece of an answer came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[tuple[int, bytes]] = []  # nanoseconds of the clock, and the bytes
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append((time.time_ns(), data))
+        super().data_received(data)
 
 
 async def connect(port: int, n: int) -> list[Connection]:

@@ -9,15 +9,20 @@ Beside them is the cluster store of a2a-sdk on the same database, if what it nee
 """
 
 import asyncio
+import contextlib
 import os
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from bench import sdk_cluster
+from bench import sdk_cluster, wire
+from bench.load import drive
 from bench.rows import Effort, Row
-from bench.server import Server
+from bench.server import SERVERS, Server
 from tests.postgres import base_url, execute, schema_url
 from tests.reliability.clients import HttpClient
 from tests.reliability.harness import message
@@ -26,6 +31,7 @@ from tests.replicas.fleet import Fleet, Replica, fleet
 
 LEASE_S, BEAT_S = 3.0, 1.0
 RATE_S = 4.0
+_COMPLETED = wire.check(wire.COMPLETED)
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,21 +86,100 @@ async def taken(replicas: Fleet, schema: str) -> None:
     show(f"owner killed, until all is taken (lease {LEASE_S:g} s)", f"{took:.1f} s")
 
 
+class _Cost(NamedTuple):
+    """What a finished task costs, with its HTTP request: its share of everything."""
+
+    replicas_us: float  # CPU time of the replicas
+    database_us: float  # CPU time of PostgreSQL; 0 if it is not ours to look at
+    wal_bytes: float  # that PostgreSQL writes ahead
+    transactions: float
+
+    @property
+    def all_us(self) -> float:
+        return self.replicas_us + self.database_us
+
+
+class _BenchReplica(Server):
+    """The bench's agent, on a store that others share."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__("postgres")
+        self._store = store
+
+    def _command(self) -> list[str]:
+        return [sys.executable, str(SERVERS / "accord_server.py"), str(self.port), self._store]
+
+
 class ReplicaSends(Row):
-    """CPU time of all replicas together per finished task, at 32 tasks at once."""
+    """One of the costs of a finished task, with as many clients for each replica."""
 
     columns = ("1 replica", "2 replicas", "4 replicas")
     needs_server = False
 
+    def __init__(
+        self, id: str, title: str, part: Callable[[_Cost], float], *, unit: str = "µs"
+    ) -> None:
+        super().__init__(id, title, rounds=2, is_slow=True)
+        self._part = part
+        self.unit = unit
+
     async def measure(self, server: Server, effort: Effort) -> float:
-        pinned = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the replicas inherit it
-        try:
-            with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
-                _, each_us = await rate([url] * int(server.column.split()[0]))
-        finally:
-            os.sched_setaffinity(0, pinned)
-        return each_us
+        with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+            return self._part(await cost([url] * int(server.column.split()[0]), effort))
+
+
+async def cost(stores: list[str], effort: Effort, *, clients: int = 32) -> _Cost:
+    """Return what a finished task costs replicas that have so many clients each."""
+    replicas = [_BenchReplica(store) for store in stores]
+    try:
+        await asyncio.gather(*(replica.start() for replica in replicas))
+        lines = [await replica.connections(clients) for replica in replicas]
+
+        async def load(seconds: float) -> int:
+            done = await asyncio.gather(
+                *(
+                    drive(some, lambda _, of=replica: wire.send(of), _COMPLETED, seconds=seconds)  # type: ignore[misc]
+                    for some, replica in zip(lines, replicas, strict=True)
+                )
+            )
+            return sum(tally.units for tally in done)
+
+        await load(effort.warm_s)
+        before = _used(replicas)
+        count = await load(max(effort.seconds, 1.0) * 2)
+        used = [now - then for now, then in zip(_used(replicas), before, strict=True)]
+        return _Cost(used[0] / count * 1e6, used[1] / count * 1e6, used[2] / count, used[3] / count)
+    finally:
+        await asyncio.gather(*(replica.stop() for replica in replicas))
+
+
+def _used(replicas: list[_BenchReplica]) -> _Cost:
+    """What was used so far, in seconds and bytes."""
+    [(lsn, transactions)] = execute(
+        "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn, xact_commit + xact_rollback "
+        "FROM pg_stat_database WHERE datname = current_database()"
+    )
+    return _Cost(
+        sum(replica.cpu_s() for replica in replicas), database_s(), float(lsn), transactions
+    )
+
+
+def database_s() -> float:
+    """CPU time of the PostgreSQL that the tests started, with the processes it has ended; 0 if it
+    is another's.
+    """
+    if os.environ.get("ACCORD_TEST_POSTGRES"):
+        return 0.0
+    [(folder,)] = execute("SHOW data_directory")
+    postmaster = int((Path(folder) / "postmaster.pid").read_text().split()[0])
+    ended = Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()
+    total = sum(int(ticks) for ticks in ended[11:15])
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == postmaster:
+                total += int(fields[11]) + int(fields[12])
+    return total / TICK
 
 
 async def rate(stores: list[str]) -> tuple[float, float]:
@@ -160,10 +245,11 @@ async def main() -> None:
     await others()
 
 
+_ON = "send, replicas on one PostgreSQL, 32 connections each: "
 REPLICA_ROWS: tuple[Row, ...] = (
-    ReplicaSends(
-        "replicas", "send, 32 at once, replicas on one PostgreSQL", rounds=1, is_slow=True
-    ),
+    ReplicaSends("replicas", _ON + "replicas and database", lambda cost: cost.all_us),
+    ReplicaSends("database", _ON + "the database alone", lambda cost: cost.database_us),
+    ReplicaSends("wal", _ON + "what it writes ahead", lambda cost: cost.wal_bytes, unit="bytes"),
 )
 
 

@@ -7,6 +7,8 @@ something first) and add a line to `ROWS`.
 
 import asyncio
 import contextlib
+import re
+import statistics
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from . import wire
-from .load import Check, Connection, Failure, Tally, drive, post
+from .load import Arrivals, Check, Connection, Failure, Tally, drive, post
 from .server import COLUMNS, Server
 
 __all__ = ["NOTICE_S", "ROWS", "SETTLE_S", "Effort", "Load", "Row"]
@@ -316,13 +318,73 @@ class EchoStream(Load):
 
 
 class Chunks(Load):
-    """Streams of 100 chunks; an operation is one event."""
+    """Streams of so many chunks; an operation is one event."""
+
+    def __init__(self, id: str, title: str, *, chunks: int, connections: int) -> None:
+        super().__init__(id, title, connections=connections)
+        self._chunks = chunks
 
     def request(self, server: Server) -> bytes:
-        return wire.stream(server, "100", "count")
+        return wire.stream(server, str(self._chunks), "count")
 
     def check(self) -> Check:
-        return wire.check_stream(102)
+        return wire.check_stream(self._chunks + 2)
+
+
+class ChunkLatency(Row):
+    """Milliseconds that pass, median of many: those are what a reader sees, beside the cost."""
+
+    unit = "ms"
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        loop = asyncio.get_running_loop()
+        found: list[float] = []
+        for _ in range(effort.of(self.streams, 2)):
+            _, connection = await loop.create_connection(Arrivals, "127.0.0.1", server.port)
+            begin_ns = time.time_ns()
+            await post(connection, self.request(server), wire.check(wire.COMPLETED))
+            found += self.late_ms(connection, begin_ns)
+            connection.close()
+        return statistics.median(found)
+
+    streams = 1
+
+    def request(self, server: Server) -> bytes:
+        raise NotImplementedError
+
+    def late_ms(self, connection: Arrivals, begin_ns: int) -> list[float]:
+        """What passed until each of the events that count arrived."""
+        raise NotImplementedError
+
+
+class FirstChunk(ChunkLatency):
+    """From the request to the first of 1,000 chunks that come as fast as they can."""
+
+    streams = 20
+
+    def request(self, server: Server) -> bytes:
+        return wire.stream(server, "1000", "count")
+
+    def late_ms(self, connection: Arrivals, begin_ns: int) -> list[float]:
+        first = next(ns for ns, data in connection.pieces if b"artifactUpdate" in data)
+        return [(first - begin_ns) / 1e6]
+
+
+class Token(ChunkLatency):
+    """From a chunk's making to its arrival, where a chunk is made every 20 ms."""
+
+    columns = ("memory", "sqlite")
+
+    def request(self, server: Server) -> bytes:
+        return wire.stream(server, "50", "tokens")
+
+    def late_ms(self, connection: Arrivals, begin_ns: int) -> list[float]:
+        return [
+            (ns - int(said)) / 1e6 for ns, data in connection.pieces for said in _SAID.findall(data)
+        ]
+
+
+_SAID = re.compile(rb'"at (\d+) "')
 
 
 class BigFile(Load):
@@ -333,6 +395,38 @@ class BigFile(Load):
 
     def check(self) -> Check:
         return wire.check(b"1048576 bytes", wire.COMPLETED)
+
+
+class FileTimes(Row):
+    """How many times a file of 10 MiB one of 80 MiB costs, in and out over HTTP: linear is 8."""
+
+    unit = "times"
+    columns = ("memory", "sqlite")
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        cpu_s = dict.fromkeys((10, 80), 0.0)
+        for megabytes in (10, 10, 80):
+            begin = server.cpu_s()
+            await self._there_and_back(server, megabytes << 20)
+            await asyncio.sleep(SETTLE_S)
+            cpu_s[megabytes] = server.cpu_s() - begin  # of the second one: the first warms
+        return cpu_s[80] / cpu_s[10]
+
+    async def _there_and_back(self, server: Server, size: int) -> None:
+        lines, places = await server.connections(1), []
+
+        def taken(answer: bytes) -> int:
+            places.append(wire.place_of(answer))
+            return 1
+
+        def given(answer: bytes) -> int:
+            assert answer.startswith(b"HTTP/1.1 200"), answer[:300]
+            assert len(answer) > size
+            return 1
+
+        await drive(lines, lambda _: wire.upload(server, size), taken, count=1)
+        await drive(lines, lambda _: wire.send_address(server, places[0]), taken, count=1)
+        await drive(lines, lambda _: wire.download(server, places[1]), given, count=1)
 
 
 class Get(Load):
@@ -648,13 +742,19 @@ ROWS: tuple[Row, ...] = (
     ),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),
-    Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),
+    Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", chunks=100, connections=16),
+    Chunks(
+        "chunks1000", "stream of 1,000 chunks, 1 stream (per event)", chunks=1000, connections=1
+    ),
+    FirstChunk("firstchunk", "first of 1,000 chunks after the request"),
+    Token("token", "a chunk's way to its reader, one chunk in 20 ms"),
     FanOut("fanout", "one task to 200 readers (per event)"),
     List("list1k", "list 50 of 1,000", tasks=1_000),
     List("list10k", "list 50 of 10,000", tasks=10_000),
     List("list100k", "list 50 of 100,000", tasks=100_000, is_slow=True),
     FollowUp("followup", "follow-up to a task of 1,000 messages", is_slow=True),
     BigFile("file", "message with a 1 MiB file", connections=4),
+    FileTimes("file80", "times the cost of a 10 MiB file, for 80 MiB, in and out", rounds=3),
     TaskMemory("taskmemory", "memory per finished task", rounds=1),
     StreamMemory("streammemory", "memory per idle stream"),
     Import("import", "import", rounds=5),

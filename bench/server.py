@@ -87,7 +87,11 @@ class Server:
             folder = Path(self._folder.name)
             environment["BENCH_AUTH"], self.credentials = protect(self.column, self.auth, folder)
         return subprocess.Popen(
-            self._command(), stdin=subprocess.DEVNULL, stderr=self._said, env=environment
+            self._command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            env=environment,
         )
 
     async def start(self) -> None:

@@ -16,20 +16,25 @@ __all__ = [
     "check_tasks",
     "context_id",
     "control",
+    "download",
     "follow_up",
     "get",
     "list_page",
+    "place_of",
     "send",
+    "send_address",
     "send_file",
     "stream",
     "subscribe",
     "task_id",
+    "upload",
 ]
 
 MB = 1 << 20
 COMPLETED = b"TASK_STATE_COMPLETED"
 
 _CONTEXT = re.compile(rb'"contextId": ?"([0-9a-f-]{36})"')
+_URL = re.compile(rb'"url": ?"([^"]+)"')
 _ID = re.compile(rb'"id": ?"([0-9a-f-]{36})"')
 
 
@@ -88,15 +93,41 @@ def send_file(server: Server, size: int) -> bytes:
     return _post(server, "/file", "SendMessage", {"message": message})
 
 
+def upload(server: Server, size: int) -> bytes:
+    """A file of so many bytes, uploaded in one request."""
+    return _head(server, "/files", size) + bytes(size)
+
+
+def download(server: Server, place: str) -> bytes:
+    """A file at the address that an upload answered with."""
+    path = place.partition(f":{server.port}")[2]
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{server.credentials}\r\n"
+    ).encode()
+
+
+def send_address(server: Server, place: str) -> bytes:
+    """A message with a file that was uploaded; the answer has the address to read it at."""
+    message = _message("", "weigh") | {"parts": [{"url": place, "mediaType": "image/png"}]}
+    return _post(server, "/file", "SendMessage", {"message": message})
+
+
+def place_of(answer: bytes) -> str:
+    """The address of a file in an answer."""
+    found = _URL.search(answer)
+    if not answer.startswith(b"HTTP/1.1 20") or found is None:
+        raise _wrong(answer, (b"url",))
+    return found[1].decode()
+
+
 def follow_up(server: Server, task_id: str, context_id: str) -> bytes:
     message = _message("hello", "talk", taskId=task_id, contextId=context_id)
     return _post(server, "/send", "SendMessage", {"message": message})
 
 
 def stream(server: Server, text: str, skill: str = "") -> bytes:
-    return _post(
-        server, f"/{skill or 'echo'}", "SendStreamingMessage", {"message": _message(text, skill)}
-    )
+    raw_path = f"/{skill}?{text}" if skill else "/echo"
+    return _post(server, raw_path, "SendStreamingMessage", {"message": _message(text, skill)})
 
 
 def subscribe(server: Server, task_id: str, gate: str) -> bytes:

@@ -17,6 +17,11 @@ import click
 import msgspec
 
 from accord.cli import main as accord_command
+from accord.hub import Hub, HubSettings
+from accord.hub.access import PolicyRule
+from accord.hub.registry import EntrySettings
+from accord.hub.registry.entries import LIMITS
+from accord.hub.settings import variable_of
 
 FOLDER = Path(__file__).parent / "reference"
 HEAD = "<!-- Made by docs/reference.py from the code. Do not edit. -->\n\n"
@@ -27,7 +32,8 @@ ERRORS_HEAD = (
 _ERRORS = (
     "A2AError BodyTooLarge ContentTypeNotSupported ExtendedAgentCardNotConfigured "
     "ExtensionSupportRequired InvalidAgentResponse InvalidParams InvalidRequest MethodNotAllowed "
-    "MethodNotFound ParseError PermissionDenied PushNotificationNotSupported TaskNotCancelable "
+    "MethodNotFound ParseError PermissionDenied PushNotificationNotSupported "
+    "TaskGenerationMismatch TaskNotCancelable "
     "TaskNotFound TooManyRequests Unauthenticated Unavailable UnsupportedMediaType "
     "UnsupportedOperation VersionNotSupported"
 )
@@ -40,7 +46,7 @@ PAGES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             (
                 "accord",
                 "Agent Context Ask Reply SkillCall StatusMessage File Caller current Retention Tls "
-                "StepFailed Backoff",
+                "Fail StepFailed Backoff Expired",
             )
         ],
     ),
@@ -84,6 +90,7 @@ def pages() -> Iterator[tuple[Path, str]]:
                 parts.append(_entry(module, name, getattr(found, name)))
         yield FOLDER / f"{page}.md", "\n".join(parts).rstrip() + "\n"
     yield FOLDER / "cli.md", _cli()
+    yield FOLDER / "hub.md", _hub()
 
 
 def _entry(module: str, name: str, value: Any) -> str:
@@ -291,6 +298,82 @@ def _cli() -> str:
         )
         parts.append(f"## {' '.join(words)}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _hub() -> str:
+    """Return the page of the hub: its options, the settings of an entry, rules, and routes."""
+    verb = accord_command.get_command(click.Context(accord_command), "hub")
+    assert verb is not None
+    options = {one.name: one for one in verb.params if isinstance(one, click.Option)}
+    said = _comments(HubSettings)
+    lines = [
+        "# The hub\n",
+        HEAD + "What a hub is for is in [Running a hub](../running-a-hub.md).\n",
+        "## Options of `accord hub`\n",
+        "An option counts before its variable. An unknown variable that begins with "
+        "`ACCORD_HUB_` is an error.\n",
+        "| variable | option | default | what |",
+        "|---|---|---|---|",
+    ]
+    for field in msgspec.structs.fields(HubSettings):
+        option = options.get(field.name)
+        help_ = (option.help or "") if option is not None else said[field.name]
+        typed = f"`{option.opts[0]}`" if option is not None else ""
+        what = _cell(help_.partition("  [default")[0])
+        lines.append(f"| `{variable_of(field.name)}` | {typed} | {_default(field)} | {what} |")
+    lines += [
+        "\n## Settings of an entry\n",
+        "`accord hub set NAME FIELD=VALUE`, or `PATCH /api/v1/agents/NAME`.\n",
+        *_table(EntrySettings),
+        f"\n`limits` may have {', '.join(f'`{one}`' for one in LIMITS)}.\n",
+        "## A rule\n",
+        "`accord hub policy add EFFECT WHO MAY WHAT`, or `POST /api/v1/policies`. "
+        "`deny` counts before `allow`.\n",
+        *_table(PolicyRule),
+        "\n## Routes\n",
+        "Below `/api/v1`; `openapi.json` there describes what they take and give. Who may use a "
+        "route: `owner` is the owner of the entry in the path. Admins may use all.\n",
+        "| route | who | what |",
+        "|---|---|---|",
+    ]
+    for route in Hub(HubSettings(store="sqlite:///:memory:")).routes.all:
+        lines.append(f"| `{route.verb} {route.path}` | {route.may} | {_cell(route.summary)} |")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(class_: type[msgspec.Struct]) -> list[str]:
+    """Return the fields of a struct and what the source says of each."""
+    said, types = _comments(class_), _annotations(class_)
+    rows = ["| field | type | default | what |", "|---|---|---|---|"]
+    for field in msgspec.structs.fields(class_):
+        default = "required" if field.required else _default(field)
+        type_ = _cell(types[field.name])
+        rows.append(f"| `{field.name}` | `{type_}` | {default} | {_cell(said[field.name])} |")
+    return rows
+
+
+def _comments(class_: type) -> dict[str, str]:
+    """Return what the comments beside or above each field of a class say."""
+    source = textwrap.dedent(inspect.getsource(class_))
+    lines = source.splitlines()
+    tree = ast.parse(source).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for node in tree.body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        beside = [line.partition("  # ")[2] for line in lines[node.lineno - 1 : node.end_lineno]]
+        above = []
+        at = node.lineno - 2
+        while lines[at].strip().startswith("# "):
+            above.insert(0, lines[at].strip()[2:])
+            at -= 1
+        found[node.target.id] = " ".join(one for one in (*above, *beside) if one)
+    return found
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _commands(

@@ -1,16 +1,28 @@
-"""Make `versions.md` from the operations table: `python docs/versions.py`."""
+"""Make `versions.md` from the operations table, and from what a served agent answers: `python
+docs/versions.py`.
+"""
 
+import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-from accord.operations.table import OPERATIONS, VERSIONS, Version
+from accord import Agent, connect
+from accord.auth import ApiKeys
+from accord.client import AgentFault, ApiKey
+from accord.model import A2AError, MethodNotFound, UnsupportedOperation, VersionNotSupported
+from accord.operations.table import OPERATIONS, PREVIEWS, VERSIONS, Version
+from accord.protocol import SPOKEN
 
 HEAD = """# Versions
 
 An Accord agent answers every version of A2A at the same address. A client of an old version works without changes. Inside there
-is one model, that of 1.0. An old version is a codec in `accord/protocol` and a row in `accord/operations/table.py`. This page is
-generated from that table. If you delete both, the version is gone.
+is one model, that of 1.0. Another version is a folder in `accord/protocol`, a row in `accord/operations/table.py` for the server and one in
+`accord/protocol/spoken.py` for the client. This page is generated from these tables. If you delete all three, the version is gone.
 
+- **1.1** is not released. It is a preview: 1.0, and generations. `--preview 1.1` and `previews=["1.1"]` turn it on
+  ([generations](guides/generations.md)). It shares all its names with 1.0: the `A2A-Version` header, or the metadata of gRPC, decides.
 - **1.0**: JSON-RPC, HTTP+JSON (with or without a tenant in the path), gRPC.
 - **0.3 and 0.2** are served as one, because a request does not show which of the two it is. HTTP+JSON is below `/v1`. Its bodies
   are protobuf's JSON. Some clients send two other variants, and each client gets answers in its own variant.
@@ -33,6 +45,7 @@ all versions need, at `/.well-known/agent-card.json` and `/.well-known/agent.jso
 | a path below `/v1/` | 0.3; with `A2A-Version: 1.0`, 1.0 with the tenant `v1` |
 | other paths | 1.0; with `A2A-Version: 0.3`, 0.3 |
 | a gRPC service | its package: `lf.a2a.v1` is 1.0, `a2a.v1` is 0.3 |
+| `A2A-Version: 1.1`, with the preview | 1.1, under every name of 1.0 |
 | `A2A-Version` with a number not served | VersionNotSupported |
 
 ## Where versions differ in meaning
@@ -78,6 +91,8 @@ def page() -> str:
     return "\n".join(
         [
             HEAD,
+            *asyncio.run(_matrix()),
+            "",
             "## The names of the operations",
             *(line for v in VERSIONS for line in _version(v)),
             "",
@@ -112,6 +127,98 @@ def _row(version: Version, operation: str) -> str:
         f"| {operation} | {', '.join(rpc) or '-'} | {', '.join(rest) or '-'} | "
         f"{', '.join(grpc) or '-'} |"
     )
+
+
+# What is served where: asked of an agent that is served, version by version
+
+_BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
+_KEY = "a-key-of-the-documentation-32"
+_ABSENT = (MethodNotFound, UnsupportedOperation, VersionNotSupported)
+
+
+def _agent() -> Agent:
+    agent = Agent(
+        "Served", description="Answers every version.", auth=ApiKeys(keys={_KEY: "reader"})
+    )
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    @agent.extended_card
+    def extended(card: Any, caller: Any) -> Any:
+        return card
+
+    return agent
+
+
+async def _matrix() -> list[str]:
+    """Return a table: which operation an agent answers, in which version, over which binding."""
+    app = _agent().app(previews=[version.number for version in PREVIEWS], grpc_port=0)
+    places = [
+        (binding, number)
+        for number, row in SPOKEN.items()
+        for binding, has in zip(_BINDINGS, (row.rpc, row.rest, row.grpc), strict=True)
+        if has is not None
+    ]
+    async with app.serving() as url:
+        columns = [await _answered(url, binding, number) for binding, number in places]
+    head = [f"{number} {binding}" for binding, number in places]
+    rows = [
+        f"| {operation} | {' | '.join('yes' if one[operation] else '-' for one in columns)} |"
+        for operation in columns[0]
+    ]
+    return [
+        "## What is served where",
+        "",
+        "Made by asking a served agent, with Accord's own client. 1.1 is there with the preview only.",
+        "",
+        f"| | {' | '.join(head)} |",
+        "|---|" + "---|" * len(places),
+        *rows,
+    ]
+
+
+async def _answered(url: str, binding: str, number: str) -> dict[str, bool]:
+    """Return which operations an agent answers over one interface."""
+    previews = [number] if SPOKEN[number].is_preview else []
+    async with connect(
+        url, binding=binding, version=number, previews=previews, auth=ApiKey(_KEY)
+    ) as client:
+        task_id = (await client.send("hi")).task_id
+        asked: dict[str, Callable[[], Awaitable[Any]]] = {
+            "SendMessage": lambda: client.send("hi"),
+            "SendMessage, for one generation of a task": lambda: client.send(
+                "hi", task_id="unknown", if_generation_match=1
+            ),
+            "SendStreamingMessage": lambda: anext(client.stream("hi")),
+            "GetTask": lambda: client.get(task_id),
+            "GetTask, held until the task has changed": lambda: client.get(
+                task_id, current_generation=0
+            ),
+            "ListTasks": client.page,
+            "CancelTask": lambda: client.cancel("unknown"),
+            "SubscribeToTask": lambda: anext(client.subscribe("unknown")),
+            "CreateTaskPushNotificationConfig": lambda: client.create_push_config(
+                "unknown", "https://example.com/"
+            ),
+            "GetTaskPushNotificationConfig": lambda: client.get_push_config("unknown", "x"),
+            "ListTaskPushNotificationConfigs": lambda: client.list_push_configs(task_id),
+            "DeleteTaskPushNotificationConfig": lambda: client.delete_push_config("unknown", "x"),
+            "GetExtendedAgentCard": client.extended_card,
+        }
+        return {operation: await _is_answered(call) for operation, call in asked.items()}
+
+
+async def _is_answered(call: Callable[[], Awaitable[Any]]) -> bool:
+    """Whether an operation is known: an error about the task shows it too."""
+    try:
+        await call()
+    except _ABSENT:
+        return False
+    except (A2AError, AgentFault):
+        pass
+    return True
 
 
 if __name__ == "__main__":

@@ -135,14 +135,14 @@ def over_http(door: type, serve: Callable[..., Any] = serving) -> Connect:
 
 
 @asynccontextmanager
-async def over_grpc(agent: Any, **options: Any) -> AsyncIterator[Door]:
+async def over_grpc(agent: Any, door: type = Grpc, **options: Any) -> AsyncIterator[Door]:
     if not isinstance(agent, Agent):
         skill, agent = agent, Agent("Test agent")
         agent.skill(skill)
     app = agent.app(grpc_port=0, **options)
     async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
         await app.open()
-        client: Any = Grpc(http, url, f"127.0.0.1:{app.grpc_port}")
+        client: Any = door(http, url, f"127.0.0.1:{app.grpc_port}")
         try:
             yield client
         finally:

@@ -61,6 +61,7 @@ class Grpc:
     """The gRPC binding."""
 
     binding = "GRPC"
+    messages: Any = pb
 
     def __init__(self, http: aiohttp.ClientSession, url: str, address: str) -> None:
         self.http = http
@@ -80,21 +81,26 @@ class Grpc:
 
     async def send(self, request: str | Json, *, headers: Headers = None) -> Json:
         return await self._unary(
-            self._stub.SendMessage, pb.SendMessageRequest, _request(request), headers
+            self._stub.SendMessage, self.messages.SendMessageRequest, _request(request), headers
         )
 
     async def stream(self, request: str | Json, *, headers: Headers = None) -> GrpcFrames:
         return await self._open(
-            self._stub.SendStreamingMessage, pb.SendMessageRequest, _request(request), headers
+            self._stub.SendStreamingMessage,
+            self.messages.SendMessageRequest,
+            _request(request),
+            headers,
         )
 
     async def get(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
         return await self._unary(
-            self._stub.GetTask, pb.GetTaskRequest, {"id": id} | fields, headers
+            self._stub.GetTask, self.messages.GetTaskRequest, {"id": id} | fields, headers
         )
 
     async def list(self, *, headers: Headers = None, **fields: Any) -> Json:
-        answer = await self._unary(self._stub.ListTasks, pb.ListTasksRequest, fields, headers)
+        answer = await self._unary(
+            self._stub.ListTasks, self.messages.ListTasksRequest, fields, headers
+        )
         # Protobuf has no difference between none and zero, nor between an empty list and none.
         whole: Json = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0} | answer
         if fields.get("includeArtifacts"):
@@ -103,41 +109,46 @@ class Grpc:
 
     async def cancel(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
         return await self._unary(
-            self._stub.CancelTask, pb.CancelTaskRequest, {"id": id} | fields, headers
+            self._stub.CancelTask, self.messages.CancelTaskRequest, {"id": id} | fields, headers
         )
 
     async def subscribe(self, id: str, *, headers: Headers = None, **fields: Any) -> GrpcFrames:
         return await self._open(
-            self._stub.SubscribeToTask, pb.SubscribeToTaskRequest, {"id": id} | fields, headers
+            self._stub.SubscribeToTask,
+            self.messages.SubscribeToTaskRequest,
+            {"id": id} | fields,
+            headers,
         )
 
     async def create_push_config(self, task_id: str, config: Json) -> Json:
         create = self._stub.CreateTaskPushNotificationConfig
         return await self._unary(
-            create, pb.TaskPushNotificationConfig, {"taskId": task_id} | config
+            create, self.messages.TaskPushNotificationConfig, {"taskId": task_id} | config
         )
 
     async def get_push_config(self, task_id: str, id: str) -> Json:
         get = self._stub.GetTaskPushNotificationConfig
         return await self._unary(
-            get, pb.GetTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id}
+            get, self.messages.GetTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id}
         )
 
     async def list_push_configs(self, task_id: str) -> Json:
         list_ = self._stub.ListTaskPushNotificationConfigs
         return await self._unary(
-            list_, pb.ListTaskPushNotificationConfigsRequest, {"taskId": task_id}
+            list_, self.messages.ListTaskPushNotificationConfigsRequest, {"taskId": task_id}
         )
 
     async def delete_push_config(self, task_id: str, id: str) -> Json:
         delete = self._stub.DeleteTaskPushNotificationConfig
         return await self._unary(
-            delete, pb.DeleteTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id}
+            delete,
+            self.messages.DeleteTaskPushNotificationConfigRequest,
+            {"taskId": task_id, "id": id},
         )
 
     async def extended_card(self) -> Json:
         return await self._unary(
-            self._stub.GetExtendedAgentCard, pb.GetExtendedAgentCardRequest, {}
+            self._stub.GetExtendedAgentCard, self.messages.GetExtendedAgentCardRequest, {}
         )
 
     async def _unary(

@@ -93,7 +93,7 @@ class Hub:
 async def test_the_question_it_leaves_and_its_examples_are_there_to_click(said: str) -> None:
     """Whoever opens the console may answer, and every example of its agents can be sent."""
     hub = Hub(said)
-    async with chromium() as browser, page_of(browser, hub, first=".question") as page:
+    async with chromium() as browser, page_of(browser, hub, place="inbox") as page:
         question = page.locator(".question", has_text="How many days").filter(
             has=page.locator("form")
         )

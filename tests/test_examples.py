@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord import connect
+from accord.model import StatusUpdate
+from accord.testing import Clock
 from tests.cli.shell import found
 from tests.drive import say, state_of, text_of
 from tests.processes import run_sync, start
@@ -52,6 +54,25 @@ async def test_the_row_counter_says_how_far_it_is():
     async with connect(load("count_rows")) as client:
         reply = await client.send("2")
         assert (reply.text, reply.progress) == ("All 2 rows are read.", (2, 2))
+
+
+async def test_an_approval_is_paid_if_it_comes_in_time(tmp_path, monkeypatch):
+    """And its receipt comes the day after."""
+    monkeypatch.setenv("PAID", str(tmp_path / "paid.txt"))
+    clock = Clock()
+    async with clock.connect(load("approval")) as client:
+        asked = await client.send("Invoice 17")
+        late = await client.send("Invoice 18")
+        answered = client.stream("true", task_id=asked.task_id)
+        async for event in answered:
+            said = event.status.message if isinstance(event, StatusUpdate) else None
+            if said is not None and "receipt tomorrow" in said.text:
+                break
+        clock.advance(86_400)
+        assert (await client.wait(asked.task_id)).text == "paid: Invoice 17, receipt 1"
+        clock.advance(86_401)
+        assert (await client.wait(late.task_id)).text == "not paid: Invoice 18"
+        await answered.close()
 
 
 async def test_trip_asks_and_streams(connect):

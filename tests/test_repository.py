@@ -44,6 +44,12 @@ def test_workflows_call_targets_that_the_makefile_has():
                 assert f"\n{command.split()[1]} " in f"\n{targets}", command
 
 
+def test_no_conflict_of_a_merge_was_committed():
+    """One stood in the table of settings, where a reader saw it before any test did."""
+    marks = run_sync("git", "grep", "-lE", "^(<{7}|>{7}) ", "--", ".", cwd=ROOT).out
+    assert marks == ""
+
+
 def test_every_supported_python_is_tested():
     project = (ROOT / "pyproject.toml").read_text()
     workflow = yaml.safe_load((GITHUB / "workflows/test.yml").read_text())

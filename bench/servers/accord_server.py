@@ -9,6 +9,7 @@ a request is traced is replaced by constants, before anything imports it.
 import asyncio
 import os
 import sys
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
@@ -52,6 +53,14 @@ async def count(text: str) -> AsyncIterator[str]:
     for i in range(int(text)):
         yield f"chunk {i} "
         await asyncio.sleep(0)
+
+
+@agent.skill
+async def tokens(text: str) -> AsyncIterator[str]:
+    """Stream as many chunks as the text says, one in 20 ms, as a model does. Each says when."""
+    for _ in range(int(text)):
+        await asyncio.sleep(0.02)
+        yield f"at {time.time_ns()} "
 
 
 @agent.skill

@@ -37,7 +37,7 @@ ANSWERS = {
     "/file": b'{"jsonrpc":"2.0","id":1,"result":{"task":{"history":["%b"],"text":"1048576 '
     b'bytes",%b}}' % (b"A" * 1_398_104, _TASK[1:]),
 }
-STREAMS = {"/echo": 2, "/count": 100}
+STREAMS = {"/echo": 2}
 
 gates: defaultdict[bytes, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -52,6 +52,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         await _respond(send, ANSWERS[path])
     elif path in STREAMS:
         await _stream(send, STREAMS[path], None)
+    elif path == "/count":
+        await _stream(send, int(scope["query_string"]), None)
     elif path == "/subscribe":
         await _stream(send, 50, gates[scope["query_string"]])
     elif path == "/go":

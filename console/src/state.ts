@@ -11,6 +11,7 @@ const NOTICE_MS = 8000;
 
 export const me = signal<Me | null>(null);
 export const isLocked = signal(false);
+export const loginAt = signal(""); // where people log in with their provider; empty if they can't
 export const failure = signal("");
 const AGENT = "accord.agent";
 
@@ -25,10 +26,12 @@ export async function start(): Promise<void> {
     await logIn();
     me.value = await http.me(localStorage.getItem(AGENT) ?? "");
     failure.value = "";
-    void follow();
+    if (me.value.isOperator) void follow();
   } catch (error) {
-    if (error instanceof http.Failure && error.status === 403) isLocked.value = true;
-    else {
+    if (error instanceof http.Failure && error.status === 403) {
+      loginAt.value = error.login;
+      isLocked.value = true;
+    } else {
       failure.value = String(error instanceof Error ? error.message : error);
       setTimeout(() => void start(), 2000);
     }
@@ -100,9 +103,6 @@ async function follow(): Promise<void> {
 
 // Addresses
 
-/** Where Chat is: the first page of an agent; a hub begins with its inbox. */
-export const chatPlace = (): string => (me.value?.mode === "hub" ? "chat" : "");
-
 /** Where an agent answers JSON-RPC: the one of this server, or at a hub the one of a name. */
 export const rpcOf = (agent: string): string => (agent ? `/agents/${encodeURIComponent(agent)}/` : me.value!.rpc);
 
@@ -114,7 +114,22 @@ function read(): void {
   query.value = new URLSearchParams(location.search);
 }
 
-addEventListener("popstate", read);
+/** How far down one had read the page that Back returns to. */
+let returnTo = 0;
+
+addEventListener("popstate", (event) => {
+  returnTo = Number((event.state as { y?: number } | null)?.y ?? 0);
+  read();
+});
+
+/** Scroll to where one was, once what is shown there has been read. */
+export function useReturn(isRead: boolean): void {
+  useEffect(() => {
+    if (!isRead || !returnTo) return;
+    scrollTo(0, returnTo);
+    returnTo = 0;
+  }, [isRead]);
+}
 
 export function href(to: string, values: Record<string, string> = {}): string {
   const given = Object.entries(values).filter(([, value]) => value);
@@ -122,8 +137,14 @@ export function href(to: string, values: Record<string, string> = {}): string {
 }
 
 export function go(to: string, values: Record<string, string> = {}, replace = false): void {
+  if (!replace) {
+    history.replaceState({ y: scrollY }, "");
+    returnTo = 0;
+  }
+  const isElsewhere = to !== path.value;
   history[replace ? "replaceState" : "pushState"](null, "", href(to, values));
   read();
+  if (isElsewhere && !replace) scrollTo(0, 0);
 }
 
 // What the tab is called
@@ -148,17 +169,21 @@ export function titleOf(place: string): string {
     .join(" · ");
 }
 
-// What failed beside the pages
+// What is said beside the pages
 
 export const notice = signal("");
 
-addEventListener("unhandledrejection", (event) => {
-  event.preventDefault();
-  const text = event.reason instanceof Error ? event.reason.message : String(event.reason);
+/** Say something for a while, in a corner of the page. */
+export function say(text: string): void {
   notice.value = text;
   setTimeout(() => {
     if (notice.value === text) notice.value = "";
   }, NOTICE_MS);
+}
+
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  say(event.reason instanceof Error ? event.reason.message : String(event.reason));
 });
 
 // Theme and keys

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { en } from "../src/i18n/en";
 import { zh } from "../src/i18n/zh";
-import { axisOf } from "../src/pages/axis";
+import type { Entry, Summary } from "../src/api/types";
+import { aligned } from "../src/pages/align";
+import { valuesOf } from "../src/pages/hub/values";
+import { axisOf } from "../src/pages/task/axis";
+import { framesOf, redacted, replayOf } from "../src/pages/task/export";
 import { parseCsv } from "../src/render/csv";
 
 describe("the time axis", () => {
@@ -35,5 +39,47 @@ describe("tables of comma-separated values", () => {
       ["a", "b"],
       ['x, "y"', "2"],
     ]);
+  });
+});
+
+const entryOf = (pos: number, text: string): Entry => ({
+  pos,
+  seq: pos,
+  at: pos,
+  kind: "MessageAdded",
+  message: { messageId: String(pos), role: "ROLE_USER", parts: [{ text }] },
+});
+
+describe("two tasks beside each other", () => {
+  it("puts what says the same into one row and keeps the order of both", () => {
+    const pairs = aligned(["a", "b", "c"], ["a", "x", "c", "d"], (one) => one);
+    const words = pairs.map((pair) => `${pair.left ?? ""}|${pair.right ?? ""}`);
+    expect(words).toEqual(["a|a", "b|", "|x", "c|c", "|d"]);
+  });
+});
+
+describe("an exported task", () => {
+  it("has no credentials and no private entries", () => {
+    for (const secret of ["Bearer abcdefgh12345678", "password=hunter22", "sk-abcdefghijklmnopqrst", "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln"]) {
+      expect(redacted(`before ${secret} after`)).not.toContain(secret);
+      expect(redacted(`before ${secret} after`)).toContain("after");
+    }
+    const raised: Entry = { pos: 2, seq: 0, at: 2, kind: "Raised", data: { traceback: "File secret.py" } };
+    expect(JSON.stringify(framesOf([entryOf(1, "hello"), raised]))).not.toContain("secret.py");
+  });
+
+  it("can't be left by a text that ends the script", () => {
+    const summary = { id: "1", skill: "s", state: "completed" } as Summary;
+    const file = replayOf(summary, [entryOf(1, "</script><script>alert(1)</script>")]);
+    expect(file).not.toContain("</script><script>alert(1)");
+    const data = /id="data">(.*?)<\/script>/.exec(file)![1]!;
+    expect(JSON.parse(data).frames[0].text).toBe("</script><script>alert(1)</script>");
+  });
+});
+
+describe("what an admin types", () => {
+  it("becomes what the interface takes", () => {
+    const fields = [{ name: "name" }, { name: "teams", kind: "list" as const }, { name: "limit", kind: "number" as const }, { name: "role", kind: ["user", "admin"] as const }];
+    expect(valuesOf(fields, { name: " ci ", teams: "hr, ops,", limit: "" })).toEqual({ name: "ci", teams: ["hr", "ops"], role: "user" });
   });
 });

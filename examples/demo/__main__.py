@@ -76,7 +76,7 @@ def offer(hub: str, link: str) -> None:
     if (activate := Path(sys.prefix) / "bin" / "activate").exists():
         click.echo(f"  . {activate}")
     click.echo(f"  accord card get {hub}")
-    click.echo(f"  accord send {hub} 'order a laptop for Ada' --skill find")
+    click.echo(f"  accord send {hub} Ada --skill it/orderHardware --stream")
     click.echo(f"  accord send {hub}/agents/trip-planner/ 'A weekend in Rome'")
 
 

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from .client import connect as connect
     from .client import connect_sync as connect_sync
     from .engine.durable import Backoff as Backoff
+    from .engine.durable import Expired as Expired
     from .engine.durable import StepFailed as StepFailed
     from .engine.runs import Retention as Retention
     from .engine.skills import Ask as Ask
     from .engine.skills import Context as Context
+    from .engine.skills import Fail as Fail
     from .engine.skills import File as File
     from .engine.skills import Reply as Reply
     from .engine.skills import SkillCall as SkillCall
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from .model import PermissionDenied as PermissionDenied
     from .model import PushNotificationNotSupported as PushNotificationNotSupported
     from .model import Task as Task
+    from .model import TaskGenerationMismatch as TaskGenerationMismatch
     from .model import TaskNotCancelable as TaskNotCancelable
     from .model import TaskNotFound as TaskNotFound
     from .model import TooManyRequests as TooManyRequests
@@ -61,8 +64,10 @@ _WHERE = {
     "Caller": "auth",
     "ContentTypeNotSupported": "model",
     "Context": "engine.skills",
+    "Expired": "engine.durable",
     "ExtendedAgentCardNotConfigured": "model",
     "ExtensionSupportRequired": "model",
+    "Fail": "engine.skills",
     "File": "engine.skills",
     "InvalidAgentResponse": "model",
     "InvalidParams": "model",
@@ -81,6 +86,7 @@ _WHERE = {
     "StatusMessage": "engine.skills",
     "StepFailed": "engine.durable",
     "Task": "model",
+    "TaskGenerationMismatch": "model",
     "TaskNotCancelable": "model",
     "TaskNotFound": "model",
     "Tls": "server.transport",

@@ -2,23 +2,22 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
-from .engine.skills import AgentBase
-from .model import AgentCard, Limits
+from .engine.skills import Agent as DeclaredAgent
+from .engine.skills import definition_of
+from .model import AgentCard
+from .options import AppOptions, RunOptions, ServeOptions, takes
 
 if TYPE_CHECKING:
     import socket
-    from pathlib import Path
 
-    from .app import App, AppPart
+    from .app import App
     from .console import Console
-    from .engine.runs import Retention
-    from .push import PushSettings
     from .relay import Connect
-    from .server.transport import Tls
-    from .store import Store
+    from .server.process import WorkerProcess
 
 __all__ = ["SHARED_STORE", "Agent"]
 
@@ -26,35 +25,40 @@ MAX_WORKERS = 64
 SHARED_STORE = "sqlite:///.accord/agents.db"  # of several agents
 
 
-class AppOptions(TypedDict, total=False):
-    """Keywords of `Agent.app` that `Agent.serve` passes on."""
+class Agent(DeclaredAgent):
+    """Make an agent out of functions, and serve it with `run` or as an ASGI app with `app`.
 
-    beside: "Sequence[Agent]"
-    rpc: str
-    rest: str
-    limits: Limits | None
-    versions: Sequence[str] | None
-    grpc_port: int | None
-    grpc_host: str
-    tls: "Tls | None"
-    retention: "Retention | None"
-    key_file: "str | Path | None"
-    allow_hosts: Sequence[str]
-    sign_card: bool
-    egress_proxy: str
-    trusted_proxies: Sequence[str]
-    cors_origins: Sequence[str]
-    push: "bool | PushSettings"
-    telemetry: bool | None
-    metrics: int | str | None
+        agent = Agent("Trips", description="Plans short trips.")
 
+        @agent.skill
+        async def plan(city: str) -> str: return f"Two days in {city}."
 
-class Agent(AgentBase):
-    """An agent made of functions (`@agent.skill`), served by `run`, or as an ASGI app by `app`.
+        agent.run()
 
-    Its keywords are the fields of the agent card: `description`, `version` (of the agent),
-    `provider`, `documentation_url`, `icon_url`, `input_modes` and `output_modes` (media types),
-    `extensions`. A part of a media type that is none of the given `input_modes` is refused.
+    The keywords are the fields of the agent card. Skills, interfaces and capabilities are filled in
+    from what the agent does.
+
+    Args:
+        name: The name that people see.
+        description: What the agent is for; by default its name.
+        version: The version of your agent.
+        provider: The organisation that runs it.
+        documentation_url: The address of its documentation.
+        icon_url: The address of its icon.
+        input_modes: The media types that its skills accept, unless a skill says otherwise; by
+          default text and JSON. Parts of other types are refused if you give this.
+        output_modes: The media types that its skills return; by default text and JSON.
+        extensions: Protocol extensions that the agent supports, besides Accord's own.
+        strict_modes: Whether to refuse parts whose media type is not an input mode. By default only
+          modes that you gave are enforced. `True` also enforces the default (text and JSON),
+          `False` enforces none.
+        auth: How callers authenticate: `ApiKeys()`, `OIDC(...)` and others of `accord.auth`,
+          combined with `|` and `&`, or a function decorated with `accord.auth.scheme`. Without it,
+          everybody may call who can reach the agent.
+        card: Who may read the agent card: `"public"` for everybody, `"authenticated"` for callers
+          who may use the agent.
+        headers: Names of request headers to store with a task; a skill reads them in `ctx.headers`.
+          Headers that carry credentials are not allowed.
     """
 
     @classmethod
@@ -70,29 +74,28 @@ class Agent(AgentBase):
         silent_s: float = 10.0,
         stale_after_s: float = 60.0,
     ) -> "Agent":
-        """Return an agent that passes everything on to another one, whatever version and binding
-        that speaks.
+        """Return an agent that forwards everything to another agent, of any version and binding.
 
         agent = Agent.proxy("https://old.example.com")
         agent.run()
 
-        Its tasks follow those of the other agent event by event, under ids of their own, and are
-        kept here: streams can be resumed, sends repeated under a key, tasks listed and pushed, and
-        callers don't see each other's. After a crash it goes on. Its card is the other agent's,
-        with our addresses and capabilities.
+        Its tasks follow the tasks of the other agent event by event, under their own ids, and are
+        stored here. So streams can be resumed, sends repeated under a key, and tasks listed and
+        pushed; callers don't see each other's tasks, and a crash loses nothing. Its card is the
+        other agent's, with the addresses and capabilities of this one.
 
         Args:
             agent: The other agent's address, or its card.
-            name: What this one is called; the other's name by default.
-            auth: How callers show who they are, as for any agent. What they show is never passed
-              on.
-            credentials: What is shown to the other agent: `auth` of `accord.connect`.
-            connect: Gives a client for each task instead, from an `accord.relay.Errand`: who calls,
-              and which of several equal agents has the task. Needs the card as `agent`.
-            lost_after_s: A task fails if its agent was away for so long.
-            silent_s: A message that is not answered for so long gets a task that is submitted.
-            stale_after_s: A task says in its metadata that its agent was away for so long
-              (`via.stale`).
+            name: The name of this agent; by default the other agent's name.
+            auth: How callers authenticate, as for any agent. Their credentials are never forwarded.
+            credentials: The credentials for the other agent, as `auth` of `accord.connect`.
+            connect: Gives a client for each task instead, from a `accord.relay.RequestContext`:
+              who calls, and which of several equal agents has the task. Needs the card as `agent`.
+            lost_after_s: Fail a task if its agent was away for this long.
+            silent_s: Answer with a submitted task if the other agent has not answered for this
+              long.
+            stale_after_s: Mark a task as stale (`via.stale` in its metadata) if its agent was away
+              for this long.
 
         Raises:
             AgentFault: There is no agent at this address.
@@ -126,101 +129,20 @@ class Agent(AgentBase):
             strict_modes=False,  # the agent behind it decides
             auth=auth,
         )
-        made.skills = relayed_skills(card, relay)
-        made.takes_any_skill = True
-        made.on_close.append(shared.close)
+        definition = definition_of(made)
+        definition.skills = relayed_skills(card, relay)
+        definition.takes_any_skill = True
+        definition.on_close.append(shared.close)
         return made
 
-    def app(
-        self,
-        *,
-        beside: "Sequence[Agent]" = (),
-        store: "str | Store" = "memory://",
-        url: str | None = None,
-        rpc: str = "/",
-        rest: str = "/",
-        limits: Limits | None = None,
-        versions: Sequence[str] | None = None,
-        grpc_port: int | None = None,
-        grpc_host: str = "127.0.0.1",
-        tls: "Tls | None" = None,
-        retention: "Retention | None" = None,
-        key_file: "str | Path | None" = None,
-        allow_hosts: Sequence[str] = (),
-        sign_card: bool = False,
-        egress_proxy: str = "",
-        trusted_proxies: Sequence[str] = (),
-        cors_origins: Sequence[str] = (),
-        push: "bool | PushSettings" = True,
-        telemetry: bool | None = None,
-        metrics: int | str | None = None,
-    ) -> "App":
+    @takes(AppOptions)
+    def app(self, options: AppOptions) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
-
-        Args:
-            beside: Other agents to serve on the same engine and store. Each is then below a path
-              made from its name, and `/` says which there are.
-            store: Where tasks are kept: `memory://`, `sqlite:///file`, or a store.
-            url: The address clients reach it at, for the agent card. Without it, the address they
-              used.
-            rpc: The path of the JSON-RPC binding.
-            rest: The base path of the HTTP+JSON binding.
-            limits: What one caller may ask for.
-            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs
-              `accord[grpc]`.
-            grpc_host: The address it listens on.
-            retention: How long tasks, their logs and idempotency keys are kept.
-            key_file: Where the keys are that this server seals and signs with. By default in
-              `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
-            allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
-              may lead to though they are private: for tests, and for networks of your own.
-            sign_card: Sign the agent card with these keys, and publish the public ones at
-              `/.well-known/jwks.json`.
-            egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
-              keys of issuers, links to files, places a card names. It decides by itself what is
-              reached. Without it they are called directly, if they are public.
-            trusted_proxies: Addresses and networks of proxies in front of this server, whose
-              X-Forwarded-For or Forwarded says where a request comes from. Without them the
-              address of a request is that of the connection.
-            push: Whether push notifications are sent, or how.
-            telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
-              the environment says where traces go: `OTEL_EXPORTER_OTLP_ENDPOINT`.
-            metrics: Serve metrics for Prometheus on this port (`accord[metrics]`), to this machine
-              alone; or on `"HOST:PORT"`.
-            tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
-              this app runs in.
-            cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
         """
-        from .app import (
-            App,  # every room of the house: an agent that is only looked at needs none of them
-        )
+        from .app import App  # every room of the house: an agent that is only looked at needs none
 
-        app = App(
-            self,
-            beside=beside,
-            store=store,
-            url=url,
-            rpc=rpc,
-            rest=rest,
-            limits=limits or Limits(),
-            versions=versions,
-            retention=retention,
-            key_file=key_file,
-            allow_hosts=allow_hosts,
-            sign_card=sign_card,
-            egress_proxy=egress_proxy,
-            trusted_proxies=trusted_proxies,
-            tls=tls,
-            cors_origins=cors_origins,
-            push=push,
-            telemetry=telemetry,
-            metrics=metrics,
-        )
-        if grpc_port is not None:
-            app.listen(grpc_host, grpc_port)
-        return app
+        return App(definition_of(self), options)
 
     @classmethod
     def wrap(
@@ -231,24 +153,25 @@ class Agent(AgentBase):
         options: Any = None,
         **card: Any,
     ) -> Self:
-        """Return an agent made of an object of another framework: an agent of LangGraph, LangChain,
-        pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, CrewAI, Strands or AG2, an
-        AgentExecutor of a2a-sdk, or an MCP server (each of its tools is a skill).
+        """Return an agent that runs an object of another framework: an agent of LangGraph,
+        LangChain, pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, CrewAI, Strands or
+        AG2, an AgentExecutor of a2a-sdk, or an MCP server (each tool becomes a skill).
 
-        Tokens are streamed, tools that are called are told as status, and the history is that of
-        the conversation (`ctx.state`). Where the framework stops to ask a person, the agent asks
-        its client, and goes on with the answer, in whatever process.
+        Tokens are streamed, tool calls are reported as status, and the history is kept per
+        conversation (`ctx.state`). Where the framework stops to ask a person, the agent asks its
+        client and continues with the answer, also after a restart.
 
         Args:
             obj: The framework's agent.
-            name: Of the agent; by default that of the object.
-            description: Of the agent and its one skill. Instructions of the object are never shown.
-            options: Called with the Context of each turn: returns keyword arguments for the
-              framework's run call (`deps`, `context`, `config`). A dict does too.
+            name: The name of the agent; by default the object's name.
+            description: The description of the agent and its skill. Instructions of the object are
+              never shown.
+            options: Keyword arguments for the framework's run call (`deps`, `context`, `config`): a
+              dict, or a function that gets the Context of each turn and returns a dict.
             **card: As for `Agent`, for example `auth=`.
 
         Raises:
-            TypeError: The object is of no framework that is known.
+            TypeError: The object is not from a framework that Accord knows.
         """
         # Frameworks are wrapped in agents, so that room stands on this one.
         wrap = import_module(".integrations", __package__).wrap
@@ -257,263 +180,143 @@ class Agent(AgentBase):
 
     @property
     def default_store(self) -> str:
-        """The file `run` and `accord serve` keep this agent's tasks in, unless told otherwise."""
+        """The store that `run` and `accord serve` use by default, as a URL."""
         return f"sqlite:///.accord/{self.slug}.db"
 
-    def run(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        *,
-        beside: "Sequence[Agent]" = (),
-        store: "str | Store | None" = None,
-        url: str | None = None,
-        limits: Limits | None = None,
-        versions: Sequence[str] | None = None,
-        log_level: str = "warning",
-        log_format: str = "text",
-        on_start: Callable[[str], None] | None = None,
-        grpc_port: int | None = None,
-        grpc_host: str | None = None,
-        tls: "Tls | None" = None,
-        grace_s: float = 20.0,
-        retention: "Retention | None" = None,
-        key_file: "str | Path | None" = None,
-        allow_hosts: Sequence[str] = (),
-        sign_card: bool = False,
-        egress_proxy: str = "",
-        trusted_proxies: Sequence[str] = (),
-        push: "bool | PushSettings" = True,
-        no_auth: bool = False,
-        cors_origins: Sequence[str] = (),
-        workers: int = 1,
-        rpc: str = "/",
-        rest: str = "/",
-        console: "bool | Callable[[str], None]" = True,
-        parts: "Sequence[AppPart]" = (),
-        telemetry: bool | None = None,
-        metrics: int | str | None = None,
-    ) -> None:
-        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
-        port.
+    @takes(RunOptions)
+    def run(self, options: RunOptions) -> None:
+        """Serve the agent over HTTP, and over gRPC if you give a port, until Ctrl-C or SIGTERM.
 
-        Then it returns. What has not ended 5 s after it was cancelled is named in the log and left
-        behind.
-
-        Args:
-            host: The address to listen on. Other than loopback, as with a `url` that is not this
-              machine's own, only if the agent has `auth`, or with `no_auth`.
-            port: The port to listen on; 0 for any free one.
-            beside: Other agents to serve on the same port, engine and store. Each is then below a
-              path made from its name, and `/` says which there are.
-            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the
-              server stops, or a store. By default a file in `./.accord/` named after the agent,
-              `agents.db` for several.
-            url: The address clients reach it at, for the agent card. Without it, the address they
-              used.
-            rpc: The path of the JSON-RPC binding.
-            rest: The base path of the HTTP+JSON binding.
-            limits: What one caller may ask for.
-            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`,
-              `warning`, `info` or `debug`.
-            log_format: `text`, or `json` for an object per line. Only if the program has not set up
-              `logging` itself.
-            on_start: Called with the address once it is served; by default that is printed.
-            grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
-            grpc_host: The address gRPC listens on; by default `host`.
-            tls: The certificate HTTP and gRPC show, and whose they ask for.
-            grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at
-              once.
-            retention: How long tasks, their logs and idempotency keys are kept.
-            key_file: Where the keys are that this server seals and signs with. By default in
-              `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
-            allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
-              may lead to though they are private: for tests, and for networks of your own.
-            sign_card: Sign the agent card with these keys, and publish the public ones at
-              `/.well-known/jwks.json`.
-            egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
-              keys of issuers, links to files, places a card names. It decides by itself what is
-              reached. Without it they are called directly, if they are public.
-            trusted_proxies: Addresses and networks of proxies in front of this server, whose
-              X-Forwarded-For or Forwarded says where a request comes from. Without them the
-              address of a request is that of the connection.
-            no_auth: Let anyone who can reach the address use an agent without `auth`.
-            cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
-            workers: How many processes serve the port. More than one need a store they can share:
-              `postgresql://...`. One that dies is started again.
-            console: Serve the web console at `/console` too. The link that opens it is printed, or
-              given to this function; with an `on_start` of your own it has to be a function. Only
-              on loopback or with `auth`.
-            parts: What is opened and closed with the server, beside the agent.
-            push: Whether push notifications are sent, or how.
-            telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
-              the environment says where traces go: `OTEL_EXPORTER_OTLP_ENDPOINT`.
-            metrics: Serve metrics for Prometheus on this port (`accord[metrics]`), to this machine
-              alone; or on `"HOST:PORT"`.
+        Then it returns. Functions that have not ended 5 s after they were cancelled are named in
+        the log and abandoned.
 
         Raises:
             ValueError: The address can be reached from other machines and callers are not
               authenticated; or a setting is wrong.
-            RuntimeError: An event loop is running here: `await agent.serve(...)` instead.
+            RuntimeError: An event loop is already running. Use `await agent.serve(...)` there.
         """
-        from .server.process import (  # what an app that is served elsewhere does not need
-            WorkerProcess,
-            bind,
-            is_in_loop,
-            run_workers,
-            serve,
-            set_up_log,
-            url_of,
-        )
+        from .server.process import is_in_loop, set_up_log
 
         if is_in_loop():
             raise RuntimeError(
                 "agent.run() starts an event loop of its own, and one is running here; write "
                 "await agent.serve(...), with the same keywords"
             )
-        self._check_reach(host, url, trusted_proxies, beside, grace_s=grace_s, no_auth=no_auth)
+        self._check_reach(options)
+        workers = options.workers
         if not 1 <= workers <= MAX_WORKERS:
             raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
-        set_up_log(log_level, log_format)
-
-        def make_app() -> "App":
-            return self.app(
-                beside=beside,
-                store=(SHARED_STORE if beside else self.default_store) if store is None else store,
-                url=url,
-                rpc=rpc,
-                rest=rest,
-                limits=limits,
-                versions=versions,
-                grpc_port=grpc_port,
-                grpc_host=grpc_host or host,
-                tls=tls,
-                retention=retention,
-                key_file=key_file,
-                allow_hosts=allow_hosts,
-                sign_card=sign_card,
-                egress_proxy=egress_proxy,
-                trusted_proxies=trusted_proxies,
-                cors_origins=cors_origins,
-                push=push,
-                telemetry=telemetry,
-                metrics=metrics,
-            )
-
-        def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
-            for part in parts:
-                app.add_part(part)
-            if worker is None:
-                started: Callable[[str], None] = self._starting(app, host, url, on_start, console)
-            else:
-                if self._has_console(app, host, url, on_start, console):
-                    _attach_console(app, is_shared=True)
-
-                def started(address: str) -> None:
-                    app.reached_at(url or address)
-
-            serve(
-                app,
-                host=host,
-                port=port,
-                limits=app.limits,
-                on_start=started,
-                tls=app.server_tls,
-                grace_s=grace_s,
-                sockets=sockets,
-                worker=worker,
-            )
-
-        def work(worker: WorkerProcess) -> None:
-            app = make_app()
-            if app.metrics is not None:
-                app.metrics.move_port(worker.number)  # each process has its own
-            if grpc_sockets:
-                app.share_grpc(grpc_sockets)
-            serve_app(app, worker)
-
-        sockets: list[socket.socket] = []
-        grpc_sockets: list[socket.socket] = []
-        app = make_app()  # here too with several workers: what is wrong is said once
+        set_up_log(options.log_level, options.log_format)
+        app = self._served_app(options)  # here too with several workers: what is wrong is said once
         if workers == 1:
-            serve_app(app)
-            return
-        app.check_shared(workers)
-        sockets = bind(host, port)
-        if grpc_port is not None:
-            grpc_sockets = bind(grpc_host or host, grpc_port)
+            self._run_app(app, options)
+        else:
+            app.check_shared(workers)
+            self._run_workers(app, options)
+
+    def _served_app(self, options: ServeOptions) -> "App":
+        """Make the app that `run` and `serve` serve."""
+        store = options.store or (SHARED_STORE if options.beside else self.default_store)
+        grpc_host = options.grpc_host or options.host
+        from .app import App
+
+        return App(definition_of(self), replace(options, store=store, grpc_host=grpc_host))
+
+    def _run_app(
+        self,
+        app: "App",
+        options: RunOptions,
+        worker: "WorkerProcess | None" = None,
+        sockets: "Sequence[socket.socket]" = (),
+    ) -> None:
+        """Serve an app in this process, which may be one of several workers."""
+        from .server.process import serve
+
+        for part in options.parts:
+            app.add_part(part)
+        if worker is None:
+            started: Callable[[str], None] = self._starting(app, options)
+        else:
+            if self._has_console(app, options):
+                _attach_console(app, is_one_of_several=True)
+
+            def started(address: str) -> None:
+                app.reached_at(options.url or address)
+
+        serve(
+            app,
+            host=options.host,
+            port=options.port,
+            limits=app.limits,
+            on_start=started,
+            tls=app.server_tls,
+            grace_s=options.grace_s,
+            sockets=list(sockets),
+            worker=worker,
+        )
+
+    def _run_workers(self, app: "App", options: RunOptions) -> None:
+        """Serve in several processes. `app` is this one's, which serves nothing."""
+        from .server.process import bind, run_workers, url_of
+
+        sockets, grpc_sockets = bind(options.host, options.port), list["socket.socket"]()
+        if options.grpc_port is not None:
+            grpc_sockets = bind(options.grpc_host or options.host, options.grpc_port)
+
+        def work(worker: "WorkerProcess") -> None:
+            own = self._served_app(options)
+            if own.metrics is not None:
+                own.metrics.move_port(worker.number)  # each process has its own
+            if grpc_sockets:
+                own.share_grpc(grpc_sockets)
+            self._run_app(own, options, worker, sockets)
 
         def started() -> None:
-            address = url_of(sockets, is_secure=tls is not None)
-            self._tell(address, url, on_start, len(app.agents))
-            if self._has_console(app, host, url, on_start, console):
-                _show_link(_new_link(app, url or address), console)
+            address = url_of(sockets, is_secure=options.tls is not None)
+            self._tell(address, options, len(app.agents))
+            if self._has_console(app, options):
+                _show_link(_new_link(app, options.url or address), options.console)
 
         try:
-            code = run_workers(workers, work, grace_s=grace_s, on_start=started)
+            code = run_workers(options.workers, work, grace_s=options.grace_s, on_start=started)
         finally:
             for one in (*sockets, *grpc_sockets):
                 one.close()
         if code:
             raise SystemExit(code)
 
-    async def serve(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        *,
-        store: "str | Store | None" = None,
-        url: str | None = None,
-        on_start: Callable[[str], None] | None = None,
-        grace_s: float = 20.0,
-        no_auth: bool = False,
-        console: "bool | Callable[[str], None]" = True,
-        **options: "Unpack[AppOptions]",
-    ) -> None:
-        """Serve the agent in the event loop that runs, beside what else runs there: `await
+    @takes(ServeOptions)
+    async def serve(self, options: ServeOptions) -> None:
+        """Serve the agent in the running event loop, beside your own tasks: `await
         agent.serve(port=9000)`.
 
         It ends when it is cancelled. On SIGTERM, if nobody else handles that, running work gets
-        `grace_s` to finish, and it returns. The keywords are those of `run` and `app`; the log is
-        the program's own.
+        `grace_s` to finish, and it returns. The log is the program's own.
 
         Raises:
-            ValueError: As `run` does.
-            RuntimeError: The port can't be had, or the store can't be opened.
+            ValueError: For the same reasons as `run`.
+            RuntimeError: The port is in use, or the store can't be opened.
         """
         from .server.process import serve_here
 
-        beside = options.get("beside", ())
-        proxies = options.get("trusted_proxies", ())
-        self._check_reach(host, url, proxies, beside, grace_s=grace_s, no_auth=no_auth)
-        options.setdefault("grpc_host", host)
-        if store is None:
-            store = SHARED_STORE if options.get("beside") else self.default_store
-        app = self.app(store=store, url=url, **options)
+        self._check_reach(options)
+        app = self._served_app(options)
         await serve_here(
             app,
-            host=host,
-            port=port,
+            host=options.host,
+            port=options.port,
             limits=app.limits,
-            on_start=self._starting(app, host, url, on_start, console),
+            on_start=self._starting(app, options),
             tls=app.server_tls,
-            grace_s=grace_s,
+            grace_s=options.grace_s,
         )
 
-    def _check_reach(
-        self,
-        host: str,
-        url: str | None,
-        proxies: Sequence[str],
-        beside: "Sequence[Agent]",
-        *,
-        grace_s: float,
-        no_auth: bool,
-    ) -> None:
+    def _check_reach(self, options: ServeOptions) -> None:
         """Raise ValueError if anyone could call who was not meant to."""
         from .server.process import is_local
 
+        host, url, proxies = options.host, options.url, options.trusted_proxies
+        beside, no_auth, grace_s = options.beside, options.no_auth, options.grace_s
         if not 0 <= grace_s < math.inf:
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
         agents = (self, *beside)
@@ -532,43 +335,27 @@ class Agent(AgentBase):
                 "one of them out"
             )
 
-    def _starting(
-        self,
-        app: "App",
-        host: str,
-        url: str | None,
-        on_start: Callable[[str], None] | None,
-        console: "bool | Callable[[str], None]",
-    ) -> Callable[[str], None]:
-        """What is to be done once the app is served: say where, and where its console is."""
-        page = None
-        if self._has_console(app, host, url, on_start, console):
-            page = _attach_console(app)
+    def _starting(self, app: "App", options: ServeOptions) -> Callable[[str], None]:
+        """Return what to do once the app is served: print its address, and that of its console."""
+        page = _attach_console(app) if self._has_console(app, options) else None
 
         def started(address: str) -> None:
-            app.reached_at(url or address)
-            self._tell(address, url, on_start, len(app.agents))
+            app.reached_at(options.url or address)
+            self._tell(address, options, len(app.agents))
             if page is not None:
-                _show_link(page.link(url or address), console)
+                _show_link(page.link(options.url or address), options.console)
 
         return started
 
-    def _has_console(
-        self,
-        app: "App",
-        host: str,
-        url: str | None,
-        on_start: Callable[[str], None] | None,
-        console: "bool | Callable[[str], None]",
-    ) -> bool:
+    def _has_console(self, app: "App", options: ServeOptions) -> bool:
         from .server.process import is_local
 
         # A caller with `on_start` prints the address itself, and gets the link by `console`.
-        tells = console is True and on_start is None
-        if not tells and not callable(console):
+        tells = options.console is True and options.on_start is None
+        if not tells and not callable(options.console):
             return False
-        served = [one.agent for one in app.agents.values()] or [self]
-        if not is_local(host, url, app.trusted_proxies) and any(
+        served = [one.agent for one in app.agents.values()] or [definition_of(self)]
+        if not is_local(options.host, options.url, options.trusted_proxies) and any(
             agent.auth is None for agent in served
         ):
             return False
@@ -576,23 +363,21 @@ class Agent(AgentBase):
 
         return is_built()
 
-    def _tell(
-        self, address: str, url: str | None, on_start: Callable[[str], None] | None, agents: int
-    ) -> None:
-        if on_start is not None:
-            on_start(address)
+    def _tell(self, address: str, options: ServeOptions, agents: int) -> None:
+        if options.on_start is not None:
+            options.on_start(address)
         else:
             what = f"{agents} agents are" if agents else f"{self.name} is"
-            print(f"{what} served at {url or address}   (Ctrl-C stops it)", flush=True)
+            print(f"{what} served at {options.url or address}   (Ctrl-C stops it)", flush=True)
 
 
-def _attach_console(app: "App", *, is_shared: bool = False) -> "Console":
+def _attach_console(app: "App", *, is_one_of_several: bool = False) -> "Console":
     """Serve the console too. Workers that share a port have no Live: it would show the requests of
     one worker only.
     """
     from .console import Console  # the page, which most apps have no need of
 
-    page = Console(app, has_exchanges=not is_shared, makes_link=not is_shared)
+    page = Console(app, has_exchanges=not is_one_of_several, makes_link=not is_one_of_several)
     page.attach(app)
     return page
 
@@ -611,4 +396,4 @@ def _show_link(link: str, console: "bool | Callable[[str], None]") -> None:
     if callable(console):
         console(link)
     else:
-        print(f"  console  {link}   (opens once)", flush=True)
+        print(f"  console  {link}   (works once)", flush=True)

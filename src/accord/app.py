@@ -2,46 +2,54 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
-import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from .auth import Authenticator, Resources
-from .engine.durable import Delegates
-from .engine.runs import Engine, Retention
-from .engine.skills import AgentBase
+from .engine.runs import Engine
+from .engine.skills import Agent, AgentDefinition, definition_of
 from .extras import install_command
+from .files import Address, Files, Giver, open_files
 from .gauges import MetricsServer
-from .model import AgentCard, InvalidParams, Limits
-from .net import AgentFault, Guard, egress_words, fetch_file, parse_url, safe_url
+from .model import AgentCard, Limits
+from .net import Guard, egress_words, parse_url
 from .observe import Observer, is_wanted, require_otel, start_tracing, tracing
 from .operations import VERSIONS, Service, Version
 from .operations import served as versions_served
+from .options import AppOptions, AppPart
+from .outgoing import Outgoing
 from .protocol.v1 import codec as v1
 from .push import Format, Notifier, PushSettings
 from .served import AgentRouter, ServedAgent, Serving
 from .server import HttpRequest, HttpResponse
-from .server.http import CARD_PATH, CardEndpoint, Receive, Router, Send
+from .server.http import (
+    CARD_PATH,
+    CardEndpoint,
+    CatalogEntry,
+    Receive,
+    Router,
+    Send,
+    catalog_answer,
+)
 from .server.process import hearing
 from .server.transport import Tls, Unread
+from .server_keys import ServerKeys
 from .siblings import SEVERAL, parent_of_workers, worker_beside_us
-from .store import Store, open_store
+from .store import Namespace, open_store
 
 if TYPE_CHECKING:
     import socket
 
     from .auth import Keyring
-    from .delegate import ClientDelegates
-    from .net import Network
     from .server.grpc import GrpcEndpoint, GrpcServer
 
-__all__ = ["App", "AppPart"]
+__all__ = ["App"]
 
 _log = logging.getLogger("accord")
 
@@ -50,52 +58,19 @@ _NOWHERE = "http://localhost"  # the address of an app in a host that does not s
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
 
-class _Signer:
-    """Signs the card with the app's key, and says where that is published."""
-
-    def __init__(self, app: "App") -> None:
-        self._app = app
-
-    def key_id(self) -> str:
-        return self._app.keyring.signing_key.id
-
-    def sign(
-        self, card: AgentCard, base: str, served: Mapping[str, Any] | None = None
-    ) -> AgentCard:
-        from .auth import sign_card
-
-        key = self._app.keyring.signing_key
-        return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json", served=served)
-
-
-class AppPart(Protocol):
-    """Something that lives as long as an app: a registry beside its agent, a sign of life."""
-
-    async def open(self) -> None:
-        """Called when the store is open, before the first request."""
-
-    async def drain(self) -> None:
-        """Called when the app takes no new work; what runs may still go on for a while."""
-
-    async def close(self) -> None:
-        """Called when all work has ended."""
-
-    @property
-    def trouble(self) -> str:
-        """Why no new work should come; empty if it may."""
-
-
 def _public_url(url: str) -> str:
     """Return the address for the card. Raises ValueError for one that no client can use."""
     try:
         parts = parse_url(url)
     except ValueError as error:
         raise ValueError(
-            f"url={url!r} is no address that clients can call: {error}; write it like "
+            f"url={url!r} is not an address that clients can call: {error}; write it like "
             "https://hr.corp.example"
         ) from None
     if parts.query or "#" in url or "@" in url.partition("/")[2]:
-        raise ValueError(f"url={url!r}: an address in a card has no user, query or fragment")
+        raise ValueError(
+            f"url={url!r}: an address in a card must not have a user, a query or a fragment"
+        )
     return url.rstrip("/")
 
 
@@ -104,61 +79,39 @@ class App(Router):
     starts it.
     """
 
-    def __init__(
-        self,
-        agent: AgentBase,
-        *,
-        beside: Sequence[AgentBase] = (),
-        store: str | Store,
-        url: str | None,
-        rpc: str,
-        rest: str,
-        limits: Limits,
-        versions: Sequence[str] | None = None,
-        retention: Retention | None = None,
-        key_file: str | Path | None = None,
-        allow_hosts: Sequence[str] = (),
-        sign_card: bool = False,
-        egress_proxy: str = "",
-        trusted_proxies: Sequence[str] = (),
-        tls: Tls | None = None,
-        cors_origins: Sequence[str] = (),
-        push: bool | PushSettings = True,
-        telemetry: bool | None = None,
-        metrics: int | str | None = None,
-    ) -> None:
+    def __init__(self, agent: AgentDefinition, options: AppOptions) -> None:
+        limits, tls = options.limits or Limits(), options.tls
+        beside = [definition_of(one) for one in options.beside]
         self.agent = agent if not beside else self._directory()
         self.tls = tls
-        self._versions = versions_served(versions)
-        self._rpc_url = "/" + rpc.strip("/")
-        self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
-        self._url = _public_url(url) if url else None
+        self._versions = versions_served(options.versions, options.previews)
+        self._rpc_url = "/" + options.rpc.strip("/")
+        self._rest_url = "/" + options.rest.strip("/") if options.rest.strip("/") else ""
+        self._url = _public_url(options.url) if options.url else None
         self._address = self._url or _NOWHERE
         self._has_warned = False
         self._grpc: GrpcServer | None = None
         self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
-        self._authenticators: list[tuple[Authenticator, AgentBase]] = []
-        self.trusted_proxies = trusted_proxies
-        self._key_file = key_file
-        self._signs_card = sign_card
-        self._keyring: Keyring | None = None
-        # on addresses that callers and issuers give
-        self.guard = Guard(allow_hosts, proxy=egress_proxy)
-        self._egress_proxy = egress_proxy
-        if allow_hosts:
-            _log.warning(
-                "addresses that strangers give may lead to %s, also where these are private",
-                ", ".join(allow_hosts),
-            )
-        self._store = open_store(store) if isinstance(store, str) else store
-        self._engine = Engine([agent], self._store, limits, retention)
-        self._engine.runs.delegates = self._delegates
-        self._delegating: ClientDelegates | None = None
-        self._engine.runs.open_url = self._open_url
-        self._files: Network | None = None
+        self._authenticators: list[tuple[Authenticator, AgentDefinition]] = []
+        self.trusted_proxies = options.trusted_proxies
+        self._signs_card = options.sign_card
+        self._outgoing = Outgoing(options.allow_hosts, options.egress_proxy)
+        given = options.store or "memory://"
+        store = open_store(given) if isinstance(given, str) else given
+        self._keys = ServerKeys(store, options.key_file)
+        self._engine = Engine([agent], store, limits, options.retention)
+        self._engine.tasks.files = stored_files = Files(
+            store.files, open_files(options.files, store), limits, store.now_ms
+        )
+        self._engine.runs.delegates = self._outgoing.delegates
+        self._engine.runs.open_url = self._outgoing.open_url
         self._lacks_keys = False
-        self._notifier = self._new_notifier(push, limits)
+        self._notifier = self._new_notifier(options.push, limits)
+        self._paths: dict[str, str] = {}  # of agents, by their names
+        giver = Giver(stored_files, lambda: self.keyring)
+        if self._notifier is not None:
+            self._notifier.outbox.give = functools.partial(self._give, giver)
         self.unread = unread = Unread(limits)
         self._serving = Serving(
             self._engine,
@@ -169,34 +122,44 @@ class App(Router):
             self._rpc_url,
             self._rest_url,
             tls,
-            cors_origins,
-            _Signer(self) if sign_card else None,
-            self._jwks if sign_card or self._notifier is not None else None,
+            options.cors_origins,
+            self._keys if options.sign_card else None,
+            self._keys.jwks if options.sign_card or self._notifier is not None else None,
             lambda: self.grpc_port,
+            options.grpc_domain.lower().strip("."),
             self._url is not None,
+            lambda: self._address,
+            giver,
         )
         if beside:
             self._engine.add(self.agent)
         self._root = root = ServedAgent(
-            self.agent, self._serving, self._new_authenticator(self.agent, limits), ""
+            self.agent,
+            self._serving,
+            self._new_authenticator(self.agent, limits),
+            "",
+            takes_files=not beside,  # so that an agent beside others may be called Files
         )
         self._service = root.service
         super().__init__(
             root.rpc(),
             root.rest(),
-            root.card_endpoint(url),
+            root.card_endpoint(options.url),
             rpc_path=self._rpc_url,
             limits=limits,
             jwks=self._serving.jwks,
-            screen=root.screen(url),
+            screen=root.screen(options.url),
             authenticator=root.authenticator,
             is_card_public=self.agent.is_card_public,
         )
+        self.catalog = self._catalog
+        self.files = root.files_endpoint()
+        root.service.address = self._url or ""
         self._parts: list[AppPart] = []
-        self._wants_traces = self._check_telemetry(telemetry)
+        self._wants_traces = _wants_traces(options.telemetry)
         self._metrics: MetricsServer | None = None
-        if metrics is not None:
-            self._metrics = MetricsServer(metrics, self._engine, self._notifier, limits)
+        if options.metrics is not None:
+            self._metrics = MetricsServer(options.metrics, self._engine, self._notifier, limits)
             self.add_part(self._metrics)
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -205,6 +168,8 @@ class App(Router):
             self.index = self._list
             for one in (agent, *beside):
                 self._put(one, one.slug, is_new=one is not agent)
+        if options.grpc_port is not None:
+            self.listen(options.grpc_host or "127.0.0.1", options.grpc_port)
 
     # Several agents
 
@@ -221,7 +186,7 @@ class App(Router):
         }
 
     async def add(
-        self, agent: AgentBase, path: str = "", *, authenticator: Authenticator | None = None
+        self, agent: Agent, path: str = "", *, authenticator: Authenticator | None = None
     ) -> ServedAgent:
         """Serve another agent too, below a path of its own: its name, if none is given. Its last
         segment is its tenant.
@@ -232,12 +197,13 @@ class App(Router):
             authenticator: What finds out who calls it, if that is shared with others; else its own
               `auth` says so.
         """
+        added = definition_of(agent)
         if self.is_open:
-            agent.resolve()
-            await self._engine.runs.lifespans.open(agent)
-        served = self._put(agent, path or agent.slug, authenticator)
+            added.resolve()
+            await self._engine.runs.lifespans.open(added)
+        served = self._put(added, path or added.slug, authenticator)
         if self.is_open and served.authenticator is not None and authenticator is None:
-            await served.authenticator.open(self._resources(agent))
+            await served.authenticator.open(self._resources(added))
         return served
 
     async def remove(self, path: str) -> None:
@@ -249,15 +215,22 @@ class App(Router):
             self._engine.remove(router.served.agent.name)
             self._tenants.pop(path.rpartition("/")[2], None)
 
-    def router_for(self, agent: AgentBase, path: str) -> AgentRouter:
+    def router_for(self, agent: AgentDefinition, path: str) -> AgentRouter:
         """Return what answers for an agent of this app's engine, with this app's own callers; for a
         gateway, which decides itself what it passes there.
         """
         served = ServedAgent(agent, self._serving, self._root.authenticator, path)
         served.service.card = served.card(f"{self._address}/{path}")
+        self._paths[agent.name] = path
         router = AgentRouter(self, served, self._serving, self._url)
         self._observe_router(router)
         return router
+
+    async def _give(self, giver: Giver, data: bytes, namespace: Namespace) -> bytes:
+        """Write files into a push notification: whoever gets it has no credentials here."""
+        path = self._paths.get(namespace.agent, "")
+        base = f"{self._address}/{path}" if path else self._address
+        return await giver.text(data, giver.given(namespace, Address(base, is_signed=True)))
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
         """An endpoint for another card of the agent at the root: as some callers see it."""
@@ -269,14 +242,15 @@ class App(Router):
 
     def _put(
         self,
-        agent: AgentBase,
+        agent: AgentDefinition,
         path: str,
         authenticator: Authenticator | None = None,
         *,
         is_new: bool = True,
     ) -> ServedAgent:
         tenant = path.rpartition("/")[2]
-        if tenant in self._tenants or f"/{path}" in self._public:
+        has_files = self.files is not None and path == "files"  # of the agent at the root
+        if has_files or tenant in self._tenants or f"/{path}" in self._public:
             raise ValueError(
                 f"the path /{path} is taken, so agent {agent.name!r} can't be there; give it "
                 "another name"
@@ -289,29 +263,39 @@ class App(Router):
             authenticator or self._new_authenticator(agent, self.limits),
             path,
         )
+        self._paths[agent.name] = path
         self.routers[f"/{path}"] = AgentRouter(self, served, self._serving, self._url)
         self._observe_router(self.routers[f"/{path}"])
         self._tenants[tenant] = served.service
         self._service.tenants = self._tenants.get
         return served
 
-    def _directory(self) -> AgentBase:
+    def _directory(self) -> AgentDefinition:
         """The agent at the address itself, where others have paths: it says which there are."""
-        directory = AgentBase(
-            "Directory", description="Says which agents are served at this address."
-        )
+        directory = Agent("Directory", description="Lists the agents served at this address.")
 
         @directory.skill
         def agents() -> dict[str, list[dict[str, str]]]:
-            """The agents served at this address, and where their cards are."""
+            """List the agents served at this address, and where their cards are."""
             return {"agents": self.listing(self._address)}
 
-        return directory
+        return definition_of(directory)
 
     def _list(self, request: HttpRequest) -> HttpResponse:
-        """What `/` shows: the agents whose card anyone may read."""
+        """Answer `/` with the agents whose card anyone may read."""
         base = self._card.base(request)
         return HttpResponse(200, v1.encode({"agents": self.listing(base)}))
+
+    def _catalog(self, request: HttpRequest) -> HttpResponse:
+        """The agents at this address whose cards everybody may read, as an AI Catalog."""
+        base = self._card.base(request)
+        below = {f"/{path}": served for path, served in self.agents.items()}
+        listed = [
+            CatalogEntry(served.card(base + path), f"{base}{path}{CARD_PATH}")
+            for path, served in (below or {"": self._root}).items()
+            if served.agent.is_card_public
+        ]
+        return catalog_answer(self.agent.name, base, listed)
 
     def listing(self, base: str) -> list[dict[str, str]]:
         return [
@@ -324,44 +308,12 @@ class App(Router):
             if served.agent.is_card_public
         ]
 
-    def _new_authenticator(self, agent: AgentBase, limits: Limits) -> Authenticator | None:
+    def _new_authenticator(self, agent: AgentDefinition, limits: Limits) -> Authenticator | None:
         if agent.auth is None:
             return None
         authenticator = Authenticator(agent.auth, agent.name, limits, self.trusted_proxies)
         self._authenticators.append((authenticator, agent))
         return authenticator
-
-    async def _open_url(self, url: str, limit: int) -> IO[bytes]:
-        """Fetch a file that a caller names by its URL."""
-        if self._files is None:
-            from .net import Network  # brings aiohttp, which many agents never need
-
-            self._files = Network(connect_s=10.0, lost_s=30.0, guard=self.guard)
-        try:
-            return await fetch_file(self._files, url, limit)
-        except AgentFault as error:
-            what = f"the file at {safe_url(url)} can't be had: {error.fault}"
-            raise InvalidParams(what, violations=(("message.parts", what),)) from None
-
-    def _check_telemetry(self, wanted: bool | None) -> bool:
-        """Whether to trace. What only the environment asks for, and can't be had, is no error."""
-        if wanted is False or (wanted is None and not is_wanted()):
-            return False
-        try:
-            require_otel()
-        except RuntimeError as error:
-            if wanted:
-                raise
-            _log.warning("the environment asks for traces: %s", error)
-            return False
-        return True
-
-    def _delegates(self) -> Delegates:
-        if self._delegating is None:
-            from .delegate import ClientDelegates  # brings the client, which most never need
-
-            self._delegating = ClientDelegates(self._egress_proxy)
-        return self._delegating
 
     @property
     def server_tls(self) -> Tls | None:
@@ -381,20 +333,23 @@ class App(Router):
         return self._root.scopes()
 
     def _new_notifier(self, push: bool | PushSettings, limits: Limits) -> Notifier | None:
-        """What sends push notifications; None if they are off, or the store keeps no webhooks, or
-        there is no key to seal and sign them with: then the card does not offer them.
+        """Return what sends push notifications. It is None, and the card does not offer them, if
+        they are off, the store keeps no webhooks, or there is no key to seal and sign them with.
         """
-        if not push or getattr(self._store, "pushes", None) is None:
+        if not push or getattr(self._engine.tasks.store, "pushes", None) is None:
             return None
-        if not self._has_keys():
+        if not self._keys.are_there():
             self._lacks_keys = True
             return None
         return Notifier(
             self._engine.tasks,
             self._engine.runs.agents,
-            lambda: self.keyring,
+            lambda: self._keys.keyring,
             self.guard,
-            {v.number: Format(v.push_type, v.push_codec) for v in VERSIONS},
+            {
+                version.number: Format(version.push_type, version.push_codec, version.pushes_events)
+                for version in (*VERSIONS, *self._versions)
+            },
             push if isinstance(push, PushSettings) else PushSettings(),
             limits,
             issuer=lambda: self._issuer,
@@ -413,42 +368,24 @@ class App(Router):
         interface = urlsplit(self._service.card.supported_interfaces[0].url)
         return f"{interface.scheme}://{interface.netloc}"
 
-    def _has_keys(self) -> bool:
-        """Return whether `keyring` finds keys, or a place to make some. They are not read yet: that
-        would import cryptography.
-        """
-        if self._key_file is not None or os.environ.get("ACCORD_KEY") or self._store.is_volatile:
-            return True
-        from .store.sqlite import SqliteStore
-
-        return isinstance(self._store, SqliteStore)
-
     @property
     def keyring(self) -> "Keyring":
-        """The keys to seal and sign with, made when they are first needed.
+        """The keys to seal and sign with. Raises KeyringError if there are none."""
+        return self._keys.keyring
 
-        Raises:
-            KeyringError: There are none, and what to do.
-        """
-        if self._keyring is None:
-            from .auth import Keyring  # brings cryptography, which many agents never need
-            from .store.sqlite import SqliteStore
-
-            store = self._store
-            self._keyring = Keyring.find(
-                file=self._key_file,
-                database=store.path if isinstance(store, SqliteStore) else None,
-                is_volatile=store.is_volatile,
-            )
-        return self._keyring
-
-    def _jwks(self) -> bytes:
-        """The keys that this server signs with, for who verifies what it signs."""
-        return msgspec.json.encode(self.keyring.jwks())
+    @property
+    def guard(self) -> Guard:
+        """Return what decides which addresses of strangers may be called."""
+        return self._outgoing.guard
 
     @property
     def engine(self) -> Engine:
         return self._engine
+
+    @property
+    def notifier(self) -> Notifier | None:
+        """Return what delivers push notifications; None if the app sends none."""
+        return self._notifier
 
     @property
     def versions(self) -> Sequence[Version]:
@@ -478,7 +415,9 @@ class App(Router):
             raise RuntimeError(
                 f"gRPC needs an extra: {install_command('grpc')} ({error})"
             ) from error
-        self._grpc_endpoint = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
+        self._grpc_endpoint = GrpcEndpoint(
+            self._service, self.limits, self._versions, self.unread, self._serving.grpc_domain
+        )
         self._grpc = GrpcServer(
             self._grpc_endpoint,
             host,
@@ -495,8 +434,8 @@ class App(Router):
         if not store.is_shared:
             what = "tasks in memory are" if store.is_volatile else "a SQLite file is"
             raise ValueError(
-                f"{processes} workers need a store they can share, and {what} for one process; "
-                "use --store postgresql://..., or one worker"
+                f"{processes} workers need a store that they can share, but {what} for one "
+                "process; use --store postgresql://..., or one worker"
             )
 
     def _check_workers(self) -> None:
@@ -526,12 +465,12 @@ class App(Router):
 
     @property
     def address(self) -> str:
-        """Where HTTP is served; empty while that is not known."""
+        """Return the address at which HTTP is served; empty while that is not known."""
         return self._url or self._address
 
     @property
     def grpc_port(self) -> int | None:
-        """Where gRPC listens; None if it does not."""
+        """Return the port of gRPC; None if it is not served."""
         return self._grpc.port if self._grpc is not None else None
 
     async def open(self) -> None:
@@ -554,7 +493,8 @@ class App(Router):
             )
         self._observe()  # before any run that goes on now
         await self._engine.open()
-        _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
+        called = egress_words(self._outgoing.egress_proxy)
+        _log.info("webhooks, keys and files that others name: %s", called)
         try:
             for authenticator, agent in self._authenticators:
                 await authenticator.open(self._resources(agent))
@@ -611,10 +551,10 @@ class App(Router):
 
     @property
     def metrics(self) -> MetricsServer | None:
-        """What serves the metrics of this app; None if nothing does."""
+        """Return what serves the metrics of this app; None if nothing does."""
         return self._metrics
 
-    def _resources(self, agent: AgentBase) -> Resources:
+    def _resources(self, agent: AgentDefinition) -> Resources:
         return Resources(agent.name, self._engine.tasks.store.keys, self.guard)
 
     async def close(self, grace_s: float = 0.0) -> None:
@@ -630,6 +570,8 @@ class App(Router):
     async def _close(self, grace_s: float) -> None:
         if self.is_open:  # else it failed to open, and there is no work
             await self._drain(grace_s)
+            for part in self._parts:
+                await part.settle()
         await self._close_rest()
         for part in reversed(self._parts):
             await part.close()
@@ -640,10 +582,7 @@ class App(Router):
         if self._notifier is not None:
             await self._notifier.close()
         await self._engine.close()
-        if self._delegating is not None:
-            await self._delegating.close()
-        if self._files is not None:
-            await self._files.close()
+        await self._outgoing.close()
         for agent in self._engine.runs.agents.values():
             for close in agent.on_close:
                 await close()
@@ -728,3 +667,17 @@ class App(Router):
 
 def _has_failed(task: asyncio.Task[None]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def _wants_traces(wanted: bool | None) -> bool:
+    """Whether to trace. What only the environment asks for, and can't be had, is no error."""
+    if wanted is False or (wanted is None and not is_wanted()):
+        return False
+    try:
+        require_otel()
+    except RuntimeError as error:
+        if wanted:
+            raise
+        _log.warning("the environment asks for traces: %s", error)
+        return False
+    return True

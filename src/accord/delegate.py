@@ -13,6 +13,7 @@ from typing import Any
 from . import observe
 from .client import AgentFault, Client, ClientReply, MovedOn, Stream, connect, still_asks
 from .engine.durable import Branch, DelegateOptions
+from .engine.log import closed
 from .engine.runs import Run
 from .engine.skills import Fail
 from .model import (
@@ -25,6 +26,8 @@ from .model import (
     Task,
     TaskState,
     UnsupportedOperation,
+    naming,
+    question_named,
 )
 from .protocol.v1 import codec as v1
 
@@ -84,6 +87,7 @@ class ClientDelegates:
     def __init__(self, egress_proxy: str = "") -> None:
         self._egress_proxy = egress_proxy
         self._late: set[asyncio.Task[None]] = set()  # cancel what nobody waits for any more
+        self._warned: set[str] = set()  # names of agents
 
     async def close(self) -> None:
         """Let cancelled delegations cancel their tasks, if that is soon done."""
@@ -118,6 +122,7 @@ class ClientDelegates:
                 async with contextlib.AsyncExitStack() as stack:
                     client = agent
                     if not isinstance(agent, Client):
+                        self._warn_of_memory(run, agent)
                         client = await stack.enter_async_context(
                             connect(agent, headers=options.headers, egress_proxy=self._egress_proxy)
                         )
@@ -136,6 +141,22 @@ class ClientDelegates:
             if spans is not None and span is not None:
                 spans.name_delegation(span, found["agent"])
             return found
+
+    def _warn_of_memory(self, run: Run, agent: Any) -> None:
+        """Warn if durable work waits for tasks that this process alone has."""
+        is_object = callable(getattr(agent, "app", None))  # as `connect` tells it from an app
+        if not is_object or not run.skill.is_durable or not run.runs.can_go_on:
+            return
+        name = str(agent.name)
+        if name not in self._warned:
+            self._warned.add(name)
+            log_.warning(
+                "the durable skill %s delegates to the Agent object %r, whose tasks are in memory: "
+                "a restart loses them, and the task that waits for them fails; give ctx.delegate "
+                "its URL, or an app with a store: agent.app(store=...), made once",
+                run.skill.id,
+                name,
+            )
 
     def _cancel_later(self, talk: "_Conversation", client: contextlib.AsyncExitStack) -> None:
         """Cancel the task of a delegation once it is known. The client stays open for that."""
@@ -211,12 +232,13 @@ class _Conversation:
         assert found is not None  # it is one or the other
         return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
 
-    async def _send(self, message: Any, key: str) -> ClientReply:
+    async def _send(self, message: Any, key: str, question: str = "") -> ClientReply:
+        """Send a message: the first, or an answer to the question with this id."""
         client = self._client
         stream = client.stream(
             message,
             skill="" if self._task_id else self._options.skill,
-            metadata=self._options.metadata,
+            metadata=naming(question, self._options.metadata),
             task_id=self._task_id,
             key=key if client.deduplicates else "",
         )
@@ -287,8 +309,8 @@ class _Conversation:
         ):
             known = event.progress
             text = f"{self._client.card.name}: {event.status.message.text}"
-            self._run.progress(text, known.metadata if known is not None else None)
-            await self._run.drain()
+            self._run.output.progress(text, known.metadata if known is not None else None)
+            await self._run.output.drain()
         if self._options.writes:
             await self._write(event)
 
@@ -300,14 +322,14 @@ class _Conversation:
             new = text if event.append else text[before:]
             self._written[id_] = before + len(new)
             if new:
-                self._run.emit(new)
-                await self._run.drain()
+                self._run.output.emit(new)
+                await self._run.output.drain()
         elif isinstance(event, Task):
             for artifact in event.artifacts:
                 new = artifact.text[self._written.get(artifact.artifact_id, 0) :]
                 self._written[artifact.artifact_id] = len(artifact.text)
                 if new:
-                    self._run.emit(new)
+                    self._run.output.emit(new)
 
     async def _connected(self) -> Client:
         return self._client
@@ -315,6 +337,7 @@ class _Conversation:
     async def _answered(self, reply: ClientReply) -> ClientReply:
         """Ask our own client what the other agent asks us, and hand on the answer."""
         name, questions = self._client.card.name, self._run.questions
+        said: Message | None = None
         if reply.state is TaskState.AUTH_REQUIRED:
             answer = await questions.require_auth(
                 self._branch, f"{name}: {reply.question}", _Authorized(self._client, self._task_id)
@@ -329,11 +352,25 @@ class _Conversation:
                 Message,
                 until=MovedOn(self._connected, self._task_id, said),
             )
-            if not still_asks(await self._client.get(self._task_id), said):
-                return await self._follow()  # too late: what it asks now is another question
-        if answer is None:  # the next question has come already
-            return await self._follow()
-        return await self._send(answer.parts, f"{self._key}/{answer.message_id}")
+            if answer is None or not still_asks(await self._client.get(self._task_id), said):
+                return await self._go_on(answer)
+        key = f"{self._key}/{answer.message_id}"
+        try:
+            return await self._send(
+                answer.parts, key, question_named(said) if said is not None else ""
+            )
+        except UnsupportedOperation:
+            if still_asks(await self._client.get(self._task_id), said):
+                raise
+            return await self._go_on(answer)
+
+    async def _go_on(self, answer: Message | None) -> ClientReply:
+        """Follow the other agent, which did not wait for this answer: what it asks now, if it does,
+        is another question.
+        """
+        if answer is not None:
+            self._run.refuse_taken(closed(self._run.task_id))
+        return await self._follow()
 
 
 class _Authorized:

@@ -1,4 +1,4 @@
-"""How to install Accord and its extras once more, from where it was installed."""
+"""The command that installs Accord and its extras again, from where it was installed."""
 
 import json
 import shlex

@@ -1,5 +1,5 @@
-"""What is this process's alone: a child that is forked (by a pool of processes, for example) does
-not have it.
+"""State that belongs to this process alone: a forked child (of a pool of processes, for example)
+does not have it.
 
 Such a child may outlive us. A port, a client's connection or the lock of a database it still held
 would be held for nobody.
@@ -77,9 +77,8 @@ def _let_go() -> None:
         with contextlib.suppress(Exception):  # whatever it is, the child is to begin
             for fileno in filenos(owner):
                 if fileno >= 0:
-                    os.dup2(
-                        nothing, fileno, inheritable=False
-                    )  # the number stays taken: some object still knows it
+                    # The number stays taken: some object still knows it.
+                    os.dup2(nothing, fileno, inheritable=False)
     os.close(nothing)
     _owners.clear()
 

@@ -1,4 +1,4 @@
-"""What a served agent can be asked by a scrape: tasks, streams, leases, the store, the loop."""
+"""The metrics of a served agent: tasks, streams, leases, the store, the loop."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .engine.log import state_of
 from .engine.runs import Engine
-from .model import A2AError, Limits, now_ms, whole_number
+from .model import A2AError, Limits, whole_number
 from .observe import Gauge, new_metrics
 from .push import Notifier
 from .server import HttpRequest, HttpResponse
@@ -92,7 +92,7 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where the page is, once it is served."""
+        """Return the address of the page; empty until it is served."""
         return f"{self._server.url}/metrics" if self._server is not None else ""
 
     async def open(self) -> None:
@@ -109,6 +109,9 @@ class MetricsServer:
 
     async def drain(self) -> None:
         """Nothing: how the app stops is of interest too."""
+
+    async def settle(self) -> None:
+        """Nothing is stored."""
 
     async def close(self) -> None:
         self._lag.stop()
@@ -192,7 +195,7 @@ class MetricsPage:
             next_ms = await notifier.hooks.store.next_ms(self._engine.runs.agents)
         except (A2AError, CommitFailed):  # a store that fails has a gauge of its own
             next_ms = None
-        late_ms = max(now_ms() - next_ms, 0) if next_ms is not None else 0
+        late_ms = max(self._engine.tasks.store.now_ms() - next_ms, 0) if next_ms is not None else 0
         return _one(
             "accord_push_lag_seconds",
             "How long the oldest push notification that is due has been waiting.",
@@ -200,7 +203,7 @@ class MetricsPage:
         )
 
     async def _stored(self) -> list[Gauge]:
-        """What the store holds, counted once a minute."""
+        """Return what the store holds, counted once a minute."""
         now_s = time.monotonic()
         if self._stats and now_s - self._stats_s < STATS_S:
             return self._stats

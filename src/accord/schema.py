@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 import logging
 import pathlib
-import re
 import typing
 from typing import Any, cast
 
@@ -146,9 +145,8 @@ def load_model(type_: Any, value: Any, *, by_name: bool = False) -> Any:
         if errors is None:
             raise
         try:
-            return type_.model_validate_json(
-                msgspec.json.encode(value), **options
-            )  # strict models take a date as text only there
+            # Strict models take a date as text only there.
+            return type_.model_validate_json(msgspec.json.encode(value), **options)
         except ValueError:
             found = [(".".join(str(step) for step in e["loc"]), str(e["msg"])) for e in errors()]
             raise _Misfit(tuple(found)) from None
@@ -232,25 +230,6 @@ def in_words(value: Any) -> str:
     return "an object"
 
 
-_MSGSPEC_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-    "date": "a date",
-    "datetime": "a date and time",
-}
-
-
-def _plainly(what: str) -> str:
-    """Name types as people do: `int` is a whole number."""
-    what = re.sub(r"`([a-z]+)`", lambda match: _MSGSPEC_WORDS.get(match[1], f"`{match[1]}`"), what)
-    return what.replace("Expected ", "expected ").replace(" | ", " or ")
-
-
 def is_object_type(type_: Any) -> bool:
     """Whether values of this type are a JSON object, which is a data part of its own."""
     origin = typing.get_origin(type_) or type_
@@ -299,7 +278,7 @@ def _plain(value: str, type_: Any) -> Any:
 
 def _below(where: str, violations: tuple[tuple[str, str], ...]) -> InvalidParams:
     named = tuple(
-        (where if field in ("", "params") else f"{where}.{field}", _plainly(what))
+        (where if field in ("", "params") else f"{where}.{field}", what)
         for field, what in violations
     )
     return InvalidParams("; ".join(f"{field}: {what}" for field, what in named), violations=named)

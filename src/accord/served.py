@@ -10,8 +10,11 @@ import msgspec
 
 from .auth import Authenticator, Caller
 from .engine.runs import Engine
-from .engine.skills import AgentBase, Skill, edited
+from .engine.skills import AgentDefinition, Skill, edited
+from .files import Giver
 from .model import (
+    FILES,
+    FORK,
     PROBE,
     PUSH_ARTIFACTS,
     AgentCapabilities,
@@ -27,6 +30,7 @@ from .server import HttpRequest, HttpResponse, StreamingResponse
 from .server.http import (
     CardEndpoint,
     CardSigner,
+    FilesEndpoint,
     JsonRpcEndpoint,
     Receive,
     RestEndpoint,
@@ -38,8 +42,14 @@ from .server.transport import Tls, Unread
 
 __all__ = ["AgentRouter", "ServedAgent", "Serving"]
 
+MESSAGE_FILES = 2 << 20  # bytes of a file that a client had better send in the message itself
+
 _PROBE = AgentExtension(
     uri=PROBE, description="Echo a message whose metadata has probe: true; no skill is called."
+)
+_FORK = AgentExtension(
+    uri=FORK,
+    description="Fork a task at one of its events: metadata of a message names both.",
 )
 _PUSH_ARTIFACTS = AgentExtension(
     uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
@@ -47,7 +57,7 @@ _PUSH_ARTIFACTS = AgentExtension(
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """What the agents of an app share."""
+    """Hold what the agents of an app share."""
 
     engine: Engine
     limits: Limits
@@ -61,17 +71,27 @@ class Serving(msgspec.Struct, frozen=True):
     signer: CardSigner | None
     jwks: Callable[[], bytes] | None
     grpc_port: Callable[[], int | None]
+    grpc_domain: str  # below it each agent has a name of its own; empty: there is none
     has_url: bool  # one address, given by the user
+    address: Callable[[], str]  # where HTTP is served
+    giver: Giver | None = None  # writes files into answers
 
 
 class ServedAgent:
     """An agent with its service. One beside others is below a path, which is its tenant too."""
 
     def __init__(
-        self, agent: AgentBase, serving: Serving, authenticator: Authenticator | None, path: str
+        self,
+        agent: AgentDefinition,
+        serving: Serving,
+        authenticator: Authenticator | None,
+        path: str,
+        *,
+        takes_files: bool = True,
     ) -> None:
         self.agent = agent
         self.path = path
+        self._takes_files = takes_files
         self.authenticator = authenticator
         self._serving = serving
         self._check_enforceable()
@@ -83,8 +103,14 @@ class ServedAgent:
             serving.notifier,
         )
         self.service.path = path
+        self.service.reached_at = self._reached_at
+        self.service.giver = serving.giver
         if not serving.has_url:
             self.service.card_at = self.card
+
+    def _reached_at(self) -> str:
+        address = self._serving.address()
+        return f"{address}/{self.path}" if self.path else address
 
     def _check_enforceable(self) -> None:
         """Raise ValueError for a scheme that is declared and could not be enforced."""
@@ -127,7 +153,7 @@ class ServedAgent:
     def card_endpoint(
         self, url: str | None, card: Callable[[str], AgentCard] | None = None
     ) -> CardEndpoint:
-        """What answers requests for the card, or for another one: as some callers see it."""
+        """Return what answers requests for the card, or for a card that only some callers see."""
         to = self._serving
         return CardEndpoint(card or self.card, url, time.time(), to.versions, to.signer)
 
@@ -148,7 +174,7 @@ class ServedAgent:
                 streaming=True,
                 push_notifications=to.notifier is not None,
                 extended_agent_card=agent.extend_card is not None,
-                extensions=[*self._our_extensions(), *agent.extensions],
+                extensions=[*self._our_extensions(base), *agent.extensions],
             ),
             default_input_modes=agent.input_modes,
             default_output_modes=agent.output_modes,
@@ -170,7 +196,27 @@ class ServedAgent:
         needed = self.agent.auth.requirements(skill.scopes)
         return msgspec.structs.replace(skill.card, security_requirements=needed)
 
-    def _our_extensions(self) -> list[AgentExtension]:
+    def files_endpoint(self) -> FilesEndpoint | None:
+        files = self._serving.engine.tasks.files
+        if files is None or not self._takes_files:
+            return None
+        return FilesEndpoint(self.service, files)
+
+    def _files(self, base: str) -> list[AgentExtension]:
+        """Return the extension that says where files are uploaded, if they are taken."""
+        if self._serving.giver is None or not self._takes_files:
+            return []
+        limit = self._serving.limits.file_size
+        return [
+            AgentExtension(
+                uri=FILES,
+                description="Files of any size: upload them here and send the part that is "
+                "answered; resumable (draft-ietf-httpbis-resumable-upload-05).",
+                params={"url": f"{base}/files", "limit": limit, "inline": MESSAGE_FILES},
+            )
+        ]
+
+    def _our_extensions(self, base: str) -> list[AgentExtension]:
         hours = self._serving.engine.retention.keys_s / 3600
         how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
         return [
@@ -181,7 +227,9 @@ class ServedAgent:
                 uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
             ),
             *self._schemas(),
+            *self._files(base),
             *([_PROBE] if self.agent.answers_probes else []),
+            *([_FORK] if any(map(_can_fork, self.agent.skills.values())) else []),
             *([_PUSH_ARTIFACTS] if self._serving.notifier is not None else []),
         ]
 
@@ -209,8 +257,7 @@ class ServedAgent:
             if version.rest:
                 ways.append(("HTTP+JSON", base + to.rest, ""))
             if version.grpc and port is not None:
-                tenant = self.path.rpartition("/")[2]
-                ways.append(("GRPC", _grpc_address(base, port), tenant))
+                ways.append(("GRPC", *self._grpc_place(base, port, version)))
             places += [
                 AgentInterface(
                     url=url,
@@ -221,6 +268,13 @@ class ServedAgent:
                 for binding, url, tenant in ways
             ]
         return places
+
+    def _grpc_place(self, base: str, port: int, version: Version) -> tuple[str, str]:
+        """Return the address of gRPC and the tenant. A version without tenants needs a name."""
+        tenant, domain = self.path.rpartition("/")[2], self._serving.grpc_domain
+        if tenant and version.grpc_tenant and domain:
+            return f"{tenant}.{domain}:{port}", ""
+        return _grpc_address(base, port), tenant
 
 
 def _grpc_address(base: str, port: int) -> str:
@@ -246,6 +300,8 @@ class AgentRouter(Router):
             is_card_public=served.agent.is_card_public,
         )
         self.served = served
+        self.files = served.files_endpoint()
+        served.service.address = url or ""
         self._at = url
         self.unread = serving.unread
         self.is_open = True  # the app opens before it asks us
@@ -281,3 +337,7 @@ class AgentRouter(Router):
 
     def _scopes(self) -> set[str]:
         return self.served.scopes()
+
+
+def _can_fork(skill: Skill) -> bool:
+    return skill.makes_task and not skill.no_fork

@@ -9,6 +9,7 @@ agent = pydantic_ai.Agent("...", tools=[plan_trip])  # or any other framework
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .client import AgentFault, Client, connect, connect_sync
@@ -39,17 +40,20 @@ Function: TypeAlias = Callable[..., Coroutine[Any, Any, str]]
 
 
 def from_agent(place: Any, *, skill: str = "", name: str = "", **options: Any) -> Function:
-    """Return a remote agent as an async function that every agent framework takes as a tool.
+    """Return a remote agent as an async function, which every agent framework accepts as a tool.
 
     plan_trip = from_agent("https://trips.example.com", skill="plan")
 
-    Its name, docstring and parameters come from the agent's card, which is fetched now. A skill
-    whose card tells a schema has typed parameters; every other takes a `message`. The function
-    returns text, also when something fails: many frameworks end the whole run if a tool raises.
+    Its name, docstring and parameters come from the agent's card, which is fetched now. If the card
+    has a schema for the skill, the parameters are typed; otherwise there is one, `message`. The
+    function returns text, also if something fails: many frameworks end the whole run if a tool
+    raises.
 
-    - In a run of an Accord agent it delegates: the other agent's progress becomes ours, what it
-      asks is asked of our own user, and cancelling our task cancels its.
-    - Elsewhere a question comes back as text that says how to answer it: call again with `task_id`.
+    - In a skill of an Accord agent it delegates: the other agent's progress is reported here, its
+      questions are passed to the client of this task, and cancelling this task cancels the other
+      one.
+    - Elsewhere a question is returned as text that says how to answer it: call the function again
+      with `task_id`.
 
     Args:
         place: The agent's URL, its card, or a client of it. Use a client for an agent of this
@@ -57,8 +61,8 @@ def from_agent(place: Any, *, skill: str = "", name: str = "", **options: Any) -
           on its own event loop. The function then works as long as the client is open.
         skill: The id of one of its skills. Without it, the agent chooses; if it has one skill only,
           the function is typed as that one.
-        name: What the function is called; made from the card by default.
-        options: Those of `connect`, as `auth=`.
+        name: The name of the function; by default made from the card.
+        options: Options of `connect`, like `auth=`.
 
     Raises:
         ValueError: The agent has no such skill.
@@ -77,25 +81,31 @@ def from_skills(place: Any, **options: Any) -> list[Function]:
 def from_mcp(
     server: Any, *, headers: Mapping[str, str] | None = None, auth: Any = None, **options: Any
 ) -> "contextlib.AbstractAsyncContextManager[McpTools]":
-    """Connect to an MCP server and give its tools as functions, by name.
+    """Connect to an MCP server and return its tools as functions, by name.
 
     async with from_mcp("http://localhost:9000/mcp") as tools:
         found = await tools["search"](query="Rome")
 
-    Opened in a skill, the server's progress becomes ours, and what it asks is asked of our client.
-    A tool that fails raises `accord.integrations.mcp.ToolFailed`. Needs `accord[mcp]`.
+    In a skill, the server's progress is reported as the task's, and its questions are passed to the
+    client. A tool that fails raises `accord.integrations.mcp.ToolFailed`. Needs `accord[mcp]`.
 
     Args:
-        server: The server's URL, a command as a list of words (started, and spoken to over stdin
-          and stdout), or whatever else `mcp.Client` takes, as a server of this process.
-        headers: Of every request to a URL.
-        auth: For a URL: a text (a bearer token), or a provider of the MCP SDK, as
+        server: The server's URL, a command as a list of words (which is started and used over stdin
+          and stdout), or anything else that `mcp.Client` accepts, like a server in this process.
+        headers: Headers for every request, if the server is a URL.
+        auth: Credentials, if the server is a URL: a bearer token, or a provider of the MCP SDK like
           `mcp.client.auth.OAuthClientProvider`, which logs in and renews its tokens.
-        options: Those of `mcp.Client`.
+        options: Options of `mcp.Client`.
     """
-    from .integrations.mcp import McpTools  # the MCP SDK, which from_agent does not need
+    return _mcp_tools(server, {"headers": headers, "auth": auth, **options})
 
-    return McpTools.connected(server, {"headers": headers, "auth": auth, **options})
+
+@contextlib.asynccontextmanager
+async def _mcp_tools(server: Any, options: dict[str, Any]) -> AsyncIterator["McpTools"]:
+    # The first import of the MCP SDK takes about a second, which would stop everything else here.
+    module = await asyncio.to_thread(import_module, ".integrations.mcp.tools", __package__)
+    async with module.McpTools.connected(server, options) as tools:
+        yield tools
 
 
 class _RemoteAgent:

@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
+from accord.model import FORK
 from accord.operations import Version
 from accord.protocol.protobuf.schema import POOL
 
@@ -44,9 +45,19 @@ class Asked(NamedTuple):
     context: str = ""
     reference: str = ""
     page_token: str = ""
+    fork: str = ""  # a task that is to be forked
     text: str = "hello"
     hook: str = "https://127.0.0.1/hook"  # of a push config
     is_inline: bool = False  # a message brings the push config with it
+
+
+def _forking(asked: Asked) -> Json:
+    at = {"taskId": asked.fork, "at": 3}
+    return {"metadata": {FORK: at}} if asked.fork else {}
+
+
+def _activated(asked: Asked) -> dict[str, str]:
+    return {"A2A-Extensions": FORK, "X-A2A-Extensions": FORK} if asked.fork else {}
 
 
 def fields(operation: str, asked: Asked, version: str) -> Json:
@@ -56,7 +67,8 @@ def fields(operation: str, asked: Asked, version: str) -> Json:
             parts = [{"type": "text", "text": asked.text}]
             task = asked.task or f"new-{next(_ids)}"
             inline: Json = {"pushNotification": {"url": asked.hook}} if asked.is_inline else {}
-            return {"id": task, "message": {"role": "user", "parts": parts}} | inline
+            said: Json = {"role": "user", "parts": parts} | _forking(asked)
+            return {"id": task, "message": said} | inline
         case "SendMessage" | "SendStreamingMessage":
             is_old = version != "1.0"
             part = {"kind": "text", "text": asked.text} if is_old else {"text": asked.text}
@@ -64,6 +76,7 @@ def fields(operation: str, asked: Asked, version: str) -> Json:
             message |= {"role": "user", "kind": "message"} if is_old else {"role": "ROLE_USER"}
             named = {"taskId": asked.task, "contextId": asked.context}
             message |= {name: value for name, value in named.items() if value}
+            message |= _forking(asked)
             if asked.reference:
                 message["referenceTaskIds"] = [asked.reference]
             if not asked.is_inline:
@@ -217,7 +230,7 @@ class RpcDoor:
             "method": self.methods[operation],
             "params": params,
         }
-        headers = {"A2A-Version": self._version.number} | credentials
+        headers = {"A2A-Version": self._version.number} | credentials | _activated(asked)
         return await self._http.ask("POST", self._base or "/", headers, envelope)
 
 
@@ -248,7 +261,7 @@ class RestDoor:
                 body = {"config": body["config"]}
         elif operation == "ListTasks" and made:
             path += "?" + "&".join(f"{name}={value}" for name, value in made.items())
-        headers = {"A2A-Version": self._version.number} | credentials
+        headers = {"A2A-Version": self._version.number} | credentials | _activated(asked)
         return await self._http.ask(route.verb, self._base + path, headers, body)
 
 
@@ -272,7 +285,8 @@ class GrpcDoor:
             made["tenant"] = self._tenant
         message = ParseDict(made, GetMessageClass(method.input_type)())
         path = f"/{self._version.grpc_service}/{method.name}"
-        metadata = [(name.lower(), value) for name, value in credentials.items()]
+        given = credentials | _activated(asked)
+        metadata = [(name.lower(), value) for name, value in given.items()]
         if self._tenant and self._version.grpc_tenant:
             metadata.append((self._version.grpc_tenant, self._tenant))
         is_stream = operation in ("SendStreamingMessage", "SubscribeToTask")

@@ -161,7 +161,7 @@ async def test_a_stream_too():
 
 @pytest.mark.parametrize("auth", [42, object(), [42]])
 async def test_what_is_no_credential(auth):
-    with pytest.raises(TypeError, match="no credential"):
+    with pytest.raises(TypeError, match="not a credential"):
         connect("http://127.0.0.1:1", auth=auth)
 
 
@@ -198,7 +198,7 @@ async def test_tokens_are_renewed_before_they_end():
     [
         ({"access_token": None}, "holds no token"),
         ({"access_token": "a\nb"}, "holds no token"),
-        ({"token_type": "DPoP"}, "no bearer token"),
+        ({"token_type": "DPoP"}, "not a bearer token"),
     ],
 )
 async def test_what_is_no_token(given, fault):

@@ -39,10 +39,13 @@ IDP = Path(__file__).parent / "idp"
 SECRET = "planner-secret-% +"
 RESOURCE = "https://hr.example"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None,
-    reason="the identity provider needs Node.js, which is not installed",
-)
+pytestmark = [
+    pytest.mark.outside,
+    pytest.mark.skipif(
+        shutil.which("node") is None,
+        reason="the identity provider needs Node.js, which is not installed",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,12 @@ def test_sealed_and_unsealed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "altered"),
-        (lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:], "altered"),
-        (lambda data: data[:1] + bytes(8) + data[9:], "sealed with the key 0000000000000000"),
-        (lambda data: b"\x02" + data[1:], "not sealed by a keyring"),
-        (lambda data: data[:20], "not sealed by a keyring"),
-        (lambda data: b"", "not sealed by a keyring"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "was changed"),
+        (lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:], "was changed"),
+        (lambda data: data[:1] + bytes(8) + data[9:], "encrypted with the key 0000000000000000"),
+        (lambda data: b"\x02" + data[1:], "not encrypted by a keyring"),
+        (lambda data: data[:20], "not encrypted by a keyring"),
+        (lambda data: b"", "not encrypted by a keyring"),
     ],
 )
 def test_what_was_altered_is_not_unsealed(change, reason):
@@ -37,7 +37,7 @@ def test_what_was_altered_is_not_unsealed(change, reason):
 def test_what_was_sealed_for_one_thing_is_no_other():
     """A row copied over another is not accepted there."""
     ring = Keyring.in_memory()
-    with pytest.raises(KeyringError, match="sealed for something else"):
+    with pytest.raises(KeyringError, match="encrypted for something else"):
         ring.unseal(ring.seal(b"hunter2", context="push:7"), context="push:8")
 
 
@@ -128,7 +128,7 @@ def test_a_broken_file_changes_nothing_for_who_runs(tmp_path, caplog):
     (tmp_path / "keys").unlink()
     assert ring.ids == before
     (tmp_path / "keys").write_text("nonsense\n")
-    with pytest.raises(KeyringError, match="no key"):
+    with pytest.raises(KeyringError, match="not a key"):
         Keyring.open(tmp_path / "keys")
 
 

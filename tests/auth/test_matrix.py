@@ -48,8 +48,10 @@ ROWS = {
     "send to a task": Row("SendMessage", "task", OK, HIDDEN),
     "send into a context": Row("SendMessage", "context", OK, OWN),
     "send with a reference": Row("SendMessage", "reference", OK, OWN),
+    "fork": Row("SendMessage", "fork", OK, HIDDEN),
     "stream new": Row("SendStreamingMessage", "", OK, OWN),
     "stream to a task": Row("SendStreamingMessage", "task", OK, HIDDEN),
+    "stream a fork": Row("SendStreamingMessage", "fork", OK, HIDDEN),
     "get": Row("GetTask", "task", OK, HIDDEN),
     "list": Row("ListTasks", "", OK, OWN),
     "list a context": Row("ListTasks", "context", OK, OWN),
@@ -173,6 +175,7 @@ async def page_token(world, owner):
 
 def named(row, task="", context="", reference="", page=""):
     values = {"task": task, "context": context, "reference": reference, "page_token": page}
+    values["fork"] = task
     return Asked(**{row.asked: values[row.asked]}) if row.asked else Asked()
 
 
@@ -248,7 +251,7 @@ async def cell(world, rpc, way, title, row, kind, callers):
     # The same of something that never was: the two must not differ in a byte.
     never = "0" * 8 + task[8:] if row.asked != "page_token" else secrets.token_hex(20)
     missing = await way.ask(row.operation, named(row, never, never, never, never), credentials)
-    if row.asked in ("task", "page_token"):
+    if row.asked in ("task", "fork", "page_token"):
         same = answer.without(task, real.page_token or task) == missing.without(never)
         if EXCEPTIONS.get((way.name, title)) == OWN:
             return OWN if answer.kind == missing.kind == OK else f"{answer} {missing}"

@@ -83,7 +83,7 @@ async def test_why_a_token_was_refused_is_in_the_log_once_a_minute(connect_rpc, 
     warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert [line.partition(": ")[2] for line in warned] == [
         "bearer: expired",
-        "bearer: for another audience",
+        "bearer: the token is for another audience",
     ]
 
 

@@ -20,6 +20,8 @@ from tests.processes import run
 
 KEY = "the-key-of-mia-0123456789"
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory):

@@ -35,12 +35,12 @@ def failures(report: CheckReport) -> set[tuple[str, str]]:
 
 
 def test_the_points_are_those_of_the_groups():
-    """23 checks, 100 points."""
+    """24 checks, 100 points."""
     groups: dict[str, int] = {}
     for check in CHECKS.values():
         groups[check.group] = groups.get(check.group, 0) + check.points
     assert (len(CHECKS), groups) == (
-        23,
+        24,
         {"card": 20, "reach": 25, "send": 30, "stream": 15, "rest": 10},
     )
 
@@ -58,6 +58,21 @@ async def test_our_agents_get_all_points():
         for version in ("1.0", "0.3")
     }
     assert all(r.request and r.answer for r in report.results if r.status == "pass")
+
+
+async def test_a_preview_is_checked_if_asked_for():
+    """And its own checks are made there alone."""
+    app = echo().app(grpc_port=0, previews=["1.1"])
+    async with serving(app, app.close) as url:
+        report = await run_checks(url, timeout_s=PATIENCE_S, previews=["1.1"])
+    assert (failures(report), report.score) == (set(), 100)
+    numbered = {
+        r.interface.split()[1]
+        for r in report.results
+        if r.id == "rest.generation" and r.status == "pass"
+    }
+    assert numbered == {"1.1"}
+    assert len({r.interface for r in report.results if " 1.1 " in r.interface}) == 3
 
 
 @pytest.mark.parametrize("version", ["0.2", "0.1"])

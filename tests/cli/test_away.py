@@ -38,6 +38,22 @@ def test_a_restart_is_waited_for(bakery, way, how):
     assert bakery.tasks() == 1
 
 
+def test_a_fork_goes_on_after_its_server_was_killed(bakery):
+    """The forked task runs meanwhile, and goes on too."""
+    sending = bakery.sent("--stream")
+    begun = {path.name.removeprefix("begun-") for path in bakery.folder.glob("begun-*")}
+    (task_id,) = begun
+    forking = bakery.typed("task", "fork", bakery.url, task_id, "--at", "3", "--yes")
+    bakery.until_begun(2)
+    bakery.stop(signal.SIGKILL)
+    bakery.start()
+    bakery.rise()
+    assert forking.wait_sync() == 0
+    assert forking.out.text.strip() == "flour, bread"
+    assert sending.wait_sync() == 0
+    assert bakery.tasks() == 2
+
+
 @WAYS
 def test_what_to_type_after_giving_up(bakery, way):
     """The command it prints brings the answer of the work that was begun, and begins nothing."""

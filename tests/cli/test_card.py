@@ -242,3 +242,15 @@ def test_the_extended_card_is_fetched_with_a_credential(tmp_path):
         refused = accord("card", "get", url, "--extended", "-o", "json", code=4)
         code = json.loads(refused.stdout)["error"]["code"]
         assert code == "A2ACLI_ERR_CREDENTIALS_MISSING"
+
+
+def test_a_description_of_several_lines_is_shown_as_one(tmp_path):
+    """Its second line would stand where skills begin."""
+    (tmp_path / "clerk.py").write_text(
+        "from accord import Agent\nagent = Agent('Clerk')\n@agent.skill(tags=['texts'])\n"
+        'def echo(text: str) -> str:\n    """Repeat a text,\n    word by word."""\n'
+        "    return text\n"
+    )
+    with served("clerk.py", "--store", "memory://", cwd=tmp_path) as (_, url):
+        said = CliRunner().invoke(main, ["card", "get", url]).stdout
+    assert "  echo   Repeat a text, word by word.\n         texts\n" in said

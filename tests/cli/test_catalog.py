@@ -91,6 +91,53 @@ def test_what_is_not_found_is_named(tmp_path, entries, what, code):
     assert what in done.stderr
 
 
+def test_a_host_is_known_by_its_catalog(url, tmp_path):
+    """A host without a card of its own: the card of its one agent is shown, several are named."""
+    card = json.loads(accord("card", "get", url, "-o", "json").stdout)
+    echo = {"identifier": "urn:air:x:agents:hello", "displayName": "Hello", "type": CARD,
+            "url": f"{url}/.well-known/agent-card.json"}  # fmt: skip
+    listed = [echo, {"type": "application/mcp-server+json", "url": "https://x.example/mcp"}]
+
+    def answer(path, given):
+        return catalog(*listed) if path == "/.well-known/ai-catalog.json" else None
+
+    with serving_json(answer) as host:
+        shown = accord("card", "get", host, "-o", "json")
+        assert json.loads(shown.stdout) == card
+        assert accord("send", host, "x").stdout == "hi\n"
+        listed.append({**echo, "displayName": "Other", "url": "/other.json"})
+        several = accord("card", "get", host, code=1)
+        for part in ("2 agents", "'Hello'", f"{url}/.well-known/agent-card.json", "'Other'",
+                     f"{host}/other.json"):  # fmt: skip
+            assert part in several.stderr
+        listed.clear()
+        none = accord("card", "get", host, code=3)
+        assert "ai-catalog.json (which lists no agent)" in none.stderr
+
+
+def test_catalogs_that_name_others_without_end_are_left():
+    asked = []
+
+    def answer(path, given):
+        asked.append(path)
+        kind = "application/ai-catalog+json"
+        return catalog(*({"type": kind, "url": f"{path}/{n}"} for n in range(8)))
+
+    with serving_json(answer) as place:
+        done = accord("send", "catalog:hello", "x", "--catalog", place, code=1)
+    assert "more than 50 catalogs" in done.stderr
+    assert len(asked) == 50
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x.example/card", "http://[::1"])
+def test_a_catalog_of_an_address_names_no_files(url):
+    """What stands in a file is its owner's; what a stranger serves is not."""
+    entry = {"identifier": "hello", "type": CARD, "url": url}
+    with serving_json(lambda path, given: catalog(entry)) as place:
+        done = accord("send", "catalog:hello", "x", "--catalog", place, code=1)
+    assert "neither url nor data" in done.stderr
+
+
 def test_a_catalog_has_to_be_named_and_there(tmp_path):
     assert "--catalog" in accord("send", "catalog:hello", "x", code=2).stderr
     missing = accord("send", "catalog:hello", "x", "--catalog", "nowhere.json", code=3)

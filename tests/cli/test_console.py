@@ -1,5 +1,6 @@
 """Links to the console: `accord console link`, `accord open`, and what servers print."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,8 @@ async def test_a_new_link_opens_the_console_of_a_running_server_once(
         assert made.out.startswith(f"{url}/console/?key=")
         assert await status_of(made.out.strip()) == 200
         assert await status_of(made.out.strip()) == 403
+        again = accord("console", "link", url, *store, "-o", "json", cwd=folder)
+        assert await status_of(json.loads(again.out)["link"]) == 200
 
 
 @needs_page

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from accord import Agent
+from accord import Agent, File
 from accord.client import connect
 from tests.cli.shell import accord, served
 from tests.processes import run_sync
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 VERBS = ["stats", "vacuum", "migrate"]
 
 
@@ -62,16 +61,6 @@ def test_stats_leaves_everything_as_it_is(used):
     before = contents(used.parent)
     assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).out
     assert contents(used.parent) == before
-
-
-def test_stats_reads_an_old_schema_and_leaves_it_old(tmp_path):
-    """Whoever looks before an update must be able to go back."""
-    shutil.copy(FIXTURES / "schema-0001.db", tmp_path / "t.db")
-    before = contents(tmp_path)
-    said = accord("db", "stats", "--store", "sqlite:///t.db", cwd=tmp_path).out
-    assert "4 tasks" in said
-    assert "schema 1" in said
-    assert contents(tmp_path) == before
 
 
 def test_stats_of_a_running_server(tmp_path):
@@ -149,10 +138,11 @@ def test_damaged_pages_are_named_with_the_way_out(used, args):
 
 def test_a_newer_schema_is_left_to_a_newer_accord(used):
     with contextlib.closing(sqlite3.connect(used)) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute("UPDATE migrations SET version = 99, needs = 99")
+        db.commit()
     for verb in VERBS:
         said = refused(used.parent, "db", verb, "--store", "sqlite:///t.db")
-        assert "has schema 99" in said
+        assert "schema 99; this one knows" in said
         assert "t.db" in said
 
 
@@ -236,4 +226,46 @@ def test_a_backup_is_a_database_of_its_own(used, tmp_path):
     assert "40 tasks" in stats[0]
     assert stats[0].splitlines()[0] == stats[1].splitlines()[0]
     again = accord("db", "backup", str(copy), "--store", f"sqlite:///{used}")
-    assert (again.code, "is there already" in again.err) == (1, True)
+    assert (again.code, "exists already" in again.err) == (1, True)
+    nowhere = accord("db", "backup", f"{tmp_path}/none/copy.db", "--store", f"sqlite:///{used}")
+    assert (nowhere.code, "can't be written: No such file" in nowhere.err) == (1, True)
+
+
+def test_a_backup_has_the_bytes_of_files_too(tmp_path):
+    """They lie beside the database. Whoever has the copy, and nothing else, can serve them."""
+    data = b"z" * 300_000
+    agent = Agent("Scan")
+
+    @agent.skill
+    async def scan(text: str) -> File:
+        return File(data, name="scan.bin", media_type="application/octet-stream")
+
+    async def read(path, task_id=""):
+        async with agent.app(store=f"sqlite:///{path}").serving() as url, connect(url) as client:
+            task_id = task_id or (await client.send("now")).task.id
+            [part] = (await client.get(task_id)).artifacts[0].parts
+            with await client.open_file(str(part.url)) as file:
+                return task_id, file.read()
+
+    here, copy, there = tmp_path / "here.db", tmp_path / "copy.db", tmp_path / "there.db"
+    task_id, got = asyncio.run(read(here))
+    assert got == data
+    assert accord("db", "backup", str(copy), "--store", f"sqlite:///{here}").code == 0
+    [file] = (tmp_path / "copy.db-files").glob("*/*")
+    assert file.stat().st_mode & 0o077 == 0
+    here.unlink()
+    shutil.rmtree(tmp_path / "here.db-files")
+    done = accord("db", "restore", str(copy), "--store", f"sqlite:///{there}")
+    assert done.code == 0, done.err
+    shutil.rmtree(tmp_path / "copy.db-files")
+    assert asyncio.run(read(there, task_id)) == (task_id, data)
+
+
+def test_of_several_databases_one_is_named_as_it_is_typed(tmp_path):
+    folder = tmp_path / ".accord"
+    folder.mkdir()
+    for name in ("hr.db", "hub.db"):
+        (folder / name).touch()
+    said = accord("db", "stats", cwd=tmp_path).err
+    assert "several databases in ./.accord/: hr.db, hub.db" in said
+    assert "--store sqlite:///.accord/hr.db" in said

@@ -15,6 +15,7 @@ import pytest
 from accord import Agent, Caller, File, Message
 from accord.auth import OIDC, ApiKeys, Basic, Credentials, MutualTLS, scheme
 from accord.cli.example import credential_words, example_line, example_words
+from accord.engine.skills import definition_of
 from accord.model import HTTPAuthSecurityScheme, Part, Role, SecurityScheme
 from tests.cli.shell import served
 from tests.processes import run_sync
@@ -71,8 +72,10 @@ SKILLS = [
 def test_the_example_fits_the_skill(skill):
     agent = Agent("Team")
     agent.skill(skill)
-    agent.resolve()
-    words = iter(shlex.split(example_words(agent.default, is_alone=True, file="team.py")))
+    definition_of(agent).resolve()
+    words = iter(
+        shlex.split(example_words(definition_of(agent).default, is_alone=True, file="team.py"))
+    )
     parts = []
     for word in words:
         match word:
@@ -83,7 +86,9 @@ def test_the_example_fits_the_skill(skill):
             case _:
                 parts.append(Part(text=word))
     assert parts
-    agent.default.binding.values(Message(message_id="m", role=Role.USER, parts=parts))
+    definition_of(agent).default.binding.values(
+        Message(message_id="m", role=Role.USER, parts=parts)
+    )
 
 
 SESSION = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session"))
@@ -132,14 +137,16 @@ def test_the_file_of_an_example_is_one_the_skill_takes(modes, source, words):
     """The file that is served, one made on the way, or a name that says what is needed."""
     agent = Agent("Team")
     agent.skill(file)
-    agent.resolve()
-    line = example_line("URL", agent.default, is_alone=True, file="team.py", modes=modes)
+    definition_of(agent).resolve()
+    line = example_line(
+        "URL", definition_of(agent).default, is_alone=True, file="team.py", modes=modes
+    )
     assert line == f"{source}accord send URL {words}"
 
 
 def test_the_example_of_a_module_makes_its_file():
     agent = Agent("Team")
     agent.skill(file)
-    agent.resolve()
-    line = example_line("URL", agent.default, is_alone=True)
+    definition_of(agent).resolve()
+    line = example_line("URL", definition_of(agent).default, is_alone=True)
     assert line == "echo Hello | accord send URL --file - --media-type text/plain"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from accord.cli import main
 from accord.client.auth import Login, Logins
 from accord.extras import install_command, installed_from
-from tests.cli.shell import accord, served
+from tests.cli.shell import accord, found, served
 from tests.processes import run_sync, start
 
 SHELLS = ["bash", "zsh", "fish"]
@@ -93,7 +93,7 @@ def test_what_powershell_asks_for(monkeypatch):
     )
     for line, word, names in [
         ("accord ta", "ta", {"task"}),
-        ("accord task ", "", {"get", "list", "watch", "subscribe", "cancel", "download",
+        ("accord task ", "", {"get", "list", "watch", "subscribe", "cancel", "download", "fork",
                               "push-config"}),
         ("accord task get --out", "--out", {"--output"}),
     ]:  # fmt: skip
@@ -134,6 +134,21 @@ def test_doctor_says_what_is_wrong(tmp_path):
     assert broken.code == 1
     assert re.search(r"^bad +\.accord/broken\.db", broken.out, re.M)
     assert re.search(r"^bad +http://127\.0\.0\.1:9", broken.out, re.M)
+
+
+def test_doctor_says_of_each_database_what_it_takes(tmp_path):
+    """With what is in the log beside it: the file of a running server may be nearly empty."""
+    (tmp_path / "hello.py").write_text(
+        "from accord import Agent\nagent = Agent('Hello')\n"
+        "@agent.skill\ndef greet(name: str) -> str:\n    return name\n"
+    )
+    with served("hello.py", cwd=tmp_path) as (_, url):
+        assert accord("send", url, "Ada", cwd=tmp_path).code == 0
+        line = re.search(r"^ok +\.accord/hello\.db, .*$", accord("doctor", cwd=tmp_path).out, re.M)
+        assert line is not None
+        assert "; it names 0 files with 0 bytes" in line[0]
+        size = int(found(r"([\d,]+) KiB", line[0]).replace(",", ""))
+        assert size > (tmp_path / ".accord" / "hello.db").stat().st_size >> 10
 
 
 def test_a_new_project_runs_and_passes_its_test(tmp_path):

@@ -1,5 +1,6 @@
 """accord key, as a person types it."""
 
+import json
 import re
 import sqlite3
 
@@ -26,6 +27,8 @@ def test_a_key_from_new_to_revoked(tmp_path):
     assert none.code == 1
     assert "--agent FILE" in none.err
     made = accord("key", "new", "mia", "--scopes", "hr.write", "--agent", "hr.py", cwd=tmp_path)
+    assert "of mia, in sqlite:///" in made.err
+    assert ".accord/hr.db" in made.err
     key = made.out.strip()
     assert re.fullmatch(r"accord_[0-9a-f]{12}_[0-9a-f]{48}", key)
     with served("hr.py", cwd=tmp_path) as (_, url):
@@ -36,6 +39,9 @@ def test_a_key_from_new_to_revoked(tmp_path):
         assert "valid" in listed
         assert key not in listed
         assert key.split("_")[2] not in listed
+        by_name = accord("key", "revoke", "mia", cwd=tmp_path)
+        assert by_name.code == 1
+        assert f"the keys of mia are: {id_}" in by_name.err
         revoked = accord("key", "revoke", id_, cwd=tmp_path)
         assert revoked.code == 0
         assert "revoked" in accord("key", "list", cwd=tmp_path).out
@@ -47,12 +53,20 @@ def test_a_key_from_new_to_revoked(tmp_path):
     assert not any(key.split("_")[2] in str(value) for value in row)
 
 
+def test_a_new_key_as_json(tmp_path):
+    (tmp_path / "hr.py").write_text(HR)
+    made = accord("key", "new", "mia", "--agent", "hr.py", "-o", "json", cwd=tmp_path)
+    found = json.loads(made.out)
+    assert (found["name"], found["state"]) == ("mia", "valid")
+    assert found["key"].startswith(f"accord_{found['id']}_")
+
+
 def test_what_is_typed_wrong_is_said(tmp_path):
     (tmp_path / "hr.py").write_text(HR)
     wrong = accord("key", "new", "mia", "--expires", "soon", "--agent", "hr.py", cwd=tmp_path)
     assert "30m, 12h, 90d or 2w" in wrong.err
     memory = accord("key", "list", "--store", "memory://", cwd=tmp_path)
-    assert "forgets its keys" in memory.err
+    assert "loses its keys" in memory.err
     late = accord("key", "new", "mia", "--expires", "90d", "--agent", "hr.py", cwd=tmp_path)
     assert "until 20" in late.err
 

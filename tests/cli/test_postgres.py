@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from accord import Agent
 from accord.client import connect
-from accord.store.postgres import newest
+from accord.store.migrations import newest
 from tests.cli.shell import accord, found
-from tests.postgres import execute, programs, schema_url
+from tests.postgres import base_url, execute, programs, schema_url
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_an_older_release_goes_on_beside_a_newer_schema_unless_that_says_it_can_
 ) -> None:
     used(url)
     schema, later = found(r"schema=(\w+)", url), newest() + 1
-    execute(f"INSERT INTO {schema}.migrations (version, needs) VALUES ({later}, 1)")
+    execute(f"INSERT INTO {schema}.migrations VALUES ('tasks', {later}, 20, 0)")
     (stats,) = used(url, ("db", "stats"))
     assert "20 tasks" in stats
     execute(f"UPDATE {schema}.migrations SET needs = {later} WHERE version = {later}")
@@ -82,17 +83,13 @@ def test_an_older_release_goes_on_beside_a_newer_schema_unless_that_says_it_can_
     assert (done.code, "changed by a newer release" in done.err) == (1, True)
 
 
-def test_an_old_schema_is_said_and_brought_up_to_date(url: str) -> None:
+@pytest.mark.parametrize("verb", ["stats", "migrate", "vacuum"])
+def test_a_schema_from_before_the_first_release_is_refused(url: str, verb: str) -> None:
     used(url)
     schema = found(r"schema=(\w+)", url)
-    execute(f"DELETE FROM {schema}.migrations WHERE version = {newest()}")
-    execute(f"DROP TABLE {schema}.logins")  # what the newest made
-    assert (
-        f"schema {newest() - 1}; the newest is {newest()}"
-        in accord("db", "stats", "--store", url).out
-    )
-    said = accord("db", "migrate", "--store", url)
-    assert f"is now the newest, {newest()}" in said.out
+    execute(f"UPDATE {schema}.migrations SET version = 19")
+    done = accord("db", verb, "--store", url)
+    assert (done.code, "before the first release; move it away" in done.err) == (1, True)
 
 
 def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:
@@ -107,6 +104,14 @@ def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:
     assert (done.code, "one process" in done.err) == (1, True)
 
 
+async def _version(url: str) -> str:
+    db = await asyncpg.connect(url)
+    try:
+        return str(await db.fetchval("SHOW server_version")).split()[0]
+    finally:
+        await db.close()
+
+
 def test_doctor_looks_at_a_database(url: str) -> None:
     """As a replica would, before one depends on it. Behind a pooler the role must have settings
     that a replica otherwise sets itself.
@@ -114,6 +119,8 @@ def test_doctor_looks_at_a_database(url: str) -> None:
     direct = accord("doctor", "--store", url)
     assert direct.code == 0
     assert "connections are free" in direct.out
+    version = asyncio.run(_version(base_url()))
+    assert f"PostgreSQL {version}\n" in direct.out
     assert "ALTER ROLE" not in direct.out
     pooled = accord("doctor", "--store", f"{url}&pooler=on")
     assert pooled.code == 1

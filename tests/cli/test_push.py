@@ -53,8 +53,8 @@ def test_dead_letters_are_listed_shown_and_replayed(tmp_path: Path):
     assert "event 2" in shown
     assert "422" in shown
     letter = shown.partition("dead letter ")[2].partition(":")[0]
-    code, _ = typed("push", "replay", letter, "--store", store)
-    assert code == 0
+    code, replayed = typed("push", "replay", letter, "--store", store, "-o", "json")
+    assert (code, json.loads(replayed)) == (0, {"replayed": 1})
     assert "to be sent" in typed("push", "list", "--store", store)[1]
     assert typed("push", "replay", letter, "--store", store)[0] == 1
     assert typed("push", "replay", "--store", store)[0] == 2
@@ -77,7 +77,7 @@ def test_a_disabled_webhook_is_troubled(tmp_path: Path):
     store = f"sqlite:///{tmp_path / 'a.db'}"
     task_id = asyncio.run(_refused(store, 410))
     assert "disabled: 410 Gone" in typed("push", "list", "--troubled", "--store", store)[1]
-    assert "events 2 to 4" in typed("push", "show", task_id, "--store", store)[1]
+    assert "dead letter 1: event" in typed("push", "show", task_id, "--store", store)[1]
     assert typed("push", "show", "nobody", "--store", store)[0] == 1
     assert typed("push", "replay", "--task", task_id, "--store", store)[0] == 0
     assert "disabled" not in typed("push", "list", "--store", store)[1]
@@ -115,7 +115,7 @@ async def test_listen_prints_what_comes():
     app = helper().app(allow_hosts=["127.0.0.1"])
     async with app.serving() as url, connect(url) as client:
         command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url)
-        with start(*command, "--json", "--credentials", "c3cret") as listener:
+        with start(*command, "-o", "json", "--credentials", "c3cret") as listener:
             ready = await until(listener.err.take_line, "the address it listens at")
             hook = ready.decode().split()[2] + "/"
             shown = AuthenticationInfo(scheme="Bearer", credentials="c3cret")

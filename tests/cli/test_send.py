@@ -65,7 +65,7 @@ def test_parts_are_sent_as_typed_and_in_their_order(url, tmp_path):
     (tmp_path / "limits.json").write_text('{"max": 60}')
     words = ["--text", "first", "-f", "d.bin", "--media-type", "application/pdf",
              "--file=https://files.example/l.csv", "--data", "limits.json", "--data", "-",
-             "--text", "--file", "-f", "d.bin"]  # fmt: skip
+             "--text=--file", "-f", "d.bin"]  # fmt: skip
     shown = accord("send", url, "zero", *words, given='{"a": 1}').stdout
     assert shown.splitlines() == [
         "text:'zero'::",
@@ -379,6 +379,28 @@ def test_a_task_can_be_cancelled_and_a_finished_one_says_so(url, tmp_path):
     assert error["code"] == "TaskNotCancelableError"
 
 
+def test_a_task_can_be_forked(url):
+    """Nothing happens again before somebody has said yes."""
+    asked = answer("send", url, "List", "--skill", "ask")["task"]
+    accord("send", url, "Monday", "--task-id", asked["id"])
+    words = ("task", "fork", url, asked["id"], "--at", "3", "--answer", "Friday")
+    before = len(answer("task", "list", url, "--all")["tasks"])
+    assert "really does again" in accord(*words, code=1, given="n\n").stderr
+    accord(*words, code=1, given="")
+    assert len(answer("task", "list", url, "--all")["tasks"]) == before
+    done = accord(*words, given="y\n")
+    assert done.stdout == "List on Friday\n"
+    task_id = re.search(r"^task (\S+)$", done.stderr, re.M)[1]
+    assert answer("task", "get", url, task_id)["contextId"] == asked["contextId"]
+    assert accord(*words, "--yes").stdout == "List on Friday\n"
+    waiting = answer("task", "fork", url, asked["id"], "--at", "3", "--yes")
+    assert waiting["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    wrong = answer("task", "fork", url, asked["id"], "--at", "30", "--yes", code=1)["error"]
+    assert "has the events 1 to 6; 30 is none of them" in wrong["message"]
+    both = accord(*words, "--message", "Sunday", code=2)
+    assert "--answer or --message, not both" in both.stderr
+
+
 def test_webhooks_of_a_task(url):
     """PUSH_001"""
     task = answer("send", url, "x", "--skill", "ask")["task"]["id"]
@@ -425,3 +447,25 @@ def test_no_credential_is_shown_or_sent_to_the_card(url):
     assert "tok3n" not in shown.stderr
     assert "the card declares no authentication" in shown.stderr
     assert "A2ACLI_BEARER" in accord("send", "--help").output
+
+
+def test_a_card_that_names_another_address_is_explained(tmp_path):
+    """Credentials go to the address in the card only; whoever tries it on the server learns how."""
+    (tmp_path / "clerk.py").write_text(
+        "from accord import Agent\nfrom accord.auth import ApiKeys\n"
+        "agent = Agent('Clerk', auth=ApiKeys())\n"
+        "@agent.skill\ndef echo(text: str) -> str:\n    return text\n"
+    )
+    public = ["--url", "https://agents.example.com", "--store", "memory://"]
+    with served("clerk.py", *public, cwd=tmp_path) as (process, _):
+        url = found(r"http\S+", process.line_sync())
+        said = accord("send", url, "hello", "--api-key", "secret", code=1).output
+    assert "which is not at" in said
+    assert "serve it without --url" in said
+
+
+def test_help_shows_whole_sentences():
+    """Also of commands whose first sentence is longer than a line."""
+    said = " ".join(accord("--help").output.split())
+    assert "..." not in said.partition("Commands:")[2]
+    assert "Make, list and rotate the keys a server seals and signs with." in said

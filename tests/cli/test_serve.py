@@ -37,8 +37,8 @@ def test_ctrl_c_ends_the_server_cleanly(tmp_path):
 
 
 @pytest.mark.parametrize(("words", "line"), [
-    ((), "directly, if they are public"),
-    (("--egress-proxy", "http://ada:pw@127.0.0.1:3128"), "through http://127.0.0.1:3128"),
+    ((), "public addresses only"),
+    (("--egress-proxy", "http://ada:pw@127.0.0.1:3128"), "through the proxy http://127.0.0.1:3128"),
 ])  # fmt: skip
 def test_the_start_says_how_addresses_of_strangers_are_called(tmp_path, words, line):
     with served(str(EXAMPLES / "echo.py"), *words, cwd=tmp_path) as (process, _):

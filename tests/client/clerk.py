@@ -21,6 +21,7 @@ from accord.model import (
     TaskState,
     UnsupportedOperation,
 )
+from accord.protocol import BindingName, VersionNumber
 from tests.processes import start
 
 __all__ = ["Contract", "Hooks", "ListedHooks", "started"]
@@ -43,7 +44,9 @@ class Contract:
     )
 
     @pytest.fixture
-    async def client(self, url: str, door: tuple[str, str]) -> AsyncIterator[Client]:
+    async def client(
+        self, url: str, door: tuple[BindingName, VersionNumber]
+    ) -> AsyncIterator[Client]:
         binding, version = door
         async with connect(url, binding=binding, version=version) as client:
             assert (client.binding, client.version) == door

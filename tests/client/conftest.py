@@ -8,11 +8,12 @@ import pytest
 
 from accord import Agent, Limits
 from accord.client import Client, connect
+from accord.protocol import BindingName, VersionNumber
 from tests.drive import serving
 
 Reach = Callable[..., AbstractAsyncContextManager[Client]]
 
-DOORS = {
+DOORS: dict[str, tuple[BindingName, VersionNumber]] = {
     "jsonrpc-1.0": ("JSONRPC", "1.0"),
     "rest-1.0": ("HTTP+JSON", "1.0"),
     "grpc-1.0": ("GRPC", "1.0"),
@@ -24,7 +25,7 @@ DOORS = {
 }
 
 
-def _reach(binding: str, version: str) -> Reach:
+def _reach(binding: BindingName, version: VersionNumber) -> Reach:
     @asynccontextmanager
     async def reach(
         skill: Any, *, limits: Limits | None = None, push: bool = True, **options: Any

@@ -44,11 +44,13 @@ FIELDS = {
     "Stream": ["task: Task | None", "message: Message | None"],
     "File": ["data: bytes | None", "url: str", "name: str", "media_type: str"],
 }
-LEFT_OUT = {"__init__", "__await__", "connection", "send_request", "opened_by"}
+LEFT_OUT = {"__init__", "__await__", "connection", "send_request", "opened_by", "poll"}
 # Names of types, and where they come from.
 IMPORTS = {
-    "..model": "AgentCard ArtifactUpdate Message Metadata Part Progress StatusUpdate Task "
-    "TaskState TaskPushNotificationConfig ListTasksResponse MAX_FETCHED",
+    "..model": "AgentCard ArtifactUpdate Message Metadata Part Progress Question "
+    "StatusUpdate Task TaskState TaskPushNotificationConfig ListTasksResponse MAX_FETCHED "
+    "OpeningFile",
+    "..protocol": "BindingName PreviewNumber VersionNumber",
     "..auth": "Trust",
     "..net": "Guard Http",
     "..push": "Notified",

@@ -14,6 +14,7 @@ from accord import Agent
 from accord.client import BadCard, Client, Retry, Unreachable, connect
 from accord.client.retry import Failures
 from accord.model import TaskState, TooManyRequests, Unavailable
+from accord.protocol import BindingName
 from accord.testing import FakeAgent, Status
 from tests.client.peers import PATIENCE_S, Gate, Later, answer, card, scripted, sse, task
 from tests.drive import serving
@@ -112,7 +113,7 @@ def test_a_first_connection_that_does_not_come_has_had_its_time():
 
 @asynccontextmanager
 async def behind_a_gate(
-    agent: Agent, binding: str, retry: Retry
+    agent: Agent, binding: BindingName, retry: Retry
 ) -> AsyncIterator[tuple[Client, Gate]]:
     """A client that reaches an agent by a gate only."""
     app = agent.app(grpc_port=0 if binding == "GRPC" else None)

@@ -62,7 +62,7 @@ def reader() -> Agent:
 
     @agent.skill
     async def spilled(file: File) -> str:
-        with await file.open() as content:
+        async with file.open() as content:
             is_on_disk = getattr(content, "_rolled", None)  # the standard library has no other way
             return f"{is_on_disk} {len(content.read())}"
 

@@ -15,10 +15,13 @@ from tests.client.clerk import Contract, Hooks, ListedHooks, started
 JS = Path(__file__).parent.parent / "legacy" / "js"
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None,
-    reason="the JavaScript servers need Node.js, which is not installed",
-)
+pytestmark = [
+    pytest.mark.outside,
+    pytest.mark.skipif(
+        shutil.which("node") is None,
+        reason="the JavaScript servers need Node.js, which is not installed",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ HERE = Path(__file__).parent
 PYTHON = HERE.parent.parent / ".venv-03" / "bin" / "python"
 DOORS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:

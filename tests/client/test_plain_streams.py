@@ -8,7 +8,14 @@ import pytest
 
 from accord import Agent
 from accord.client import Gap, Retry, connect
-from accord.model import IDEMPOTENT, AgentExtension, ArtifactUpdate, StatusUpdate, Task
+from accord.model import (
+    IDEMPOTENT,
+    AgentExtension,
+    ArtifactUpdate,
+    StatusUpdate,
+    Task,
+)
+from accord.protocol import BindingName, VersionNumber
 from tests.client.peers import Proxy
 from tests.client.sdk import serving_sdk
 from tests.drive import serving
@@ -33,7 +40,9 @@ async def count(text: str):
             await asyncio.sleep(0.004)
 
 
-async def through(proxy: Proxy, url: str, binding: str, version: str) -> list[list]:
+async def through(
+    proxy: Proxy, url: str, binding: BindingName, version: VersionNumber
+) -> list[list]:
     """Read streams through the proxy, by the plain protocol; only sends are recognised, so that
     none has to be given up.
     """

@@ -67,7 +67,7 @@ def test_it_has_every_name_of_the_client(trip):
 
 def test_a_session_is_of_another_loop():
     """Said at once; and no loop is left running."""
-    with pytest.raises(ValueError, match="leave it out"):
+    with pytest.raises(ValueError, match="leave session= out"):
         connect_sync("http://agent.example", session=object())  # type: ignore[call-arg]
     assert not [thread for thread in threading.enumerate() if thread.name == "accord-client"]
 

@@ -10,6 +10,7 @@ import pytest
 
 from accord import Agent
 from accord.client import Budget, Client, ConnectionLost, Retry, connect
+from accord.protocol import BindingName
 from tests.client.network.wire import get, network, ok
 from tests.client.peers import PATIENCE_S
 from tests.drive import serving
@@ -60,7 +61,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def behind_a_hole(agent: Agent, binding: str) -> AsyncIterator[tuple[Client, Hole]]:
+async def behind_a_hole(agent: Agent, binding: BindingName) -> AsyncIterator[tuple[Client, Hole]]:
     app = agent.app(grpc_port=0 if binding == "GRPC" else None)
     async with serving(app, app.close) as url:
         await app.open()

@@ -1,6 +1,7 @@
 """An agent with everything the console shows: questions, streams, files, steps, forms."""
 
 import asyncio
+import datetime
 import sys
 from dataclasses import dataclass
 from typing import Literal
@@ -53,6 +54,28 @@ async def late(text: str, ctx: Context) -> str:
 
 
 @agent.skill
+async def soon(text: str, ctx: Context) -> str:
+    """Ask for a yes or a no, within a few minutes."""
+    within = datetime.timedelta(minutes=5)
+    return "paid" if await ctx.ask(f"Pay {text}?", bool, within=within, default=False) else "no"
+
+
+@agent.skill(durable=True)
+async def remind(text: str, ctx: Context) -> str:
+    """Sleep for a day."""
+    await ctx.sleep(datetime.timedelta(days=1))
+    return "reminded"
+
+
+@agent.skill
+async def load(text: str, ctx: Context) -> str:
+    """Report progress, and go on for an hour."""
+    ctx.progress(4, 10, text)
+    await asyncio.sleep(3600)
+    return "loaded"
+
+
+@agent.skill
 async def book(text: str, ctx: Context) -> str:
     """Ask for a whole form."""
     wishes = await ctx.ask("What would you like?", Wishes)
@@ -74,11 +97,23 @@ async def measure(file: File) -> Artifact:
 
 
 @agent.skill
+async def keep(file: File) -> File:
+    """Give a file back, however large it is."""
+    return File(await file.read(), name=file.name, media_type=file.media_type)
+
+
+@agent.skill
 async def show(message: Message) -> Artifact:
     """Give back what was sent, as the media type that its metadata names."""
     kind = (message.metadata or {}).get("as", "")
     parts = [Part(text=part.text, media_type=kind) for part in message.parts]
     return Artifact(artifact_id="shown", name=message.text[:40], parts=parts)
+
+
+@agent.skill
+async def fail(text: str) -> str:
+    """Fail."""
+    raise ValueError(f"{text} is no number")
 
 
 @agent.skill
@@ -102,6 +137,14 @@ async def steps(text: str, ctx: Context) -> str:
     first = await ctx.step(lambda: "one", name="first")
     second = await ctx.step(lambda: "two", name="second")
     return f"{first} {second}"
+
+
+@agent.skill(durable=True)
+async def pays(text: str, ctx: Context) -> str:
+    """Ask, and pay in a step."""
+    if await ctx.ask(f"Pay {text}?") != "yes":
+        return "not paid"
+    return await ctx.step(lambda: "paid", name="pay")
 
 
 @agent.skill(durable=True)

@@ -111,13 +111,14 @@ async def page_of(
     width: int = 1280,
     may_lose: bool = False,
     may_say: str = "",
-    first: str = "#composer",
+    place: str = "chat",
 ) -> AsyncIterator[Page]:
     """A page that opened the link. Errors, policy reports and requests elsewhere fail the test.
 
     Args:
         may_lose: The test cuts connections.
         may_say: A warning of the browser that the test brings about.
+        place: The page of the console that is opened then.
     """
     context = await browser.new_context(viewport={"width": width, "height": 800})
     context.set_default_timeout(PATIENCE_MS)
@@ -145,7 +146,10 @@ async def page_of(
     page.on("console", on_console)
     page.on("request", on_request)
     await page.goto(server.link)
-    await page.wait_for_selector(first)
+    await page.wait_for_selector("main h1")
+    if place:
+        await page.click(f"nav a[href='/console/{place}']")
+        await page.wait_for_selector("#composer" if place == "chat" else "main h1")
     yield page
     await context.close()
     assert not wrong, wrong

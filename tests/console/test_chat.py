@@ -1,10 +1,23 @@
 """Chat in a real browser: turns belong to tasks, text is shown as it is, what is typed is kept."""
 
-from playwright.async_api import expect
+import asyncio
+import random
+import struct
+import zlib
+from typing import Any
+
+from playwright.async_api import FilePayload, expect
 
 from accord import connect
 from accord.model import Part
-from tests.console.browser import PATIENCE_MS, needs_browser, opened
+from tests.console.browser import (
+    PATIENCE_MS,
+    chromium,
+    needs_browser,
+    opened,
+    page_of,
+    serving,
+)
 from tests.console.test_browser import ended, say
 
 pytestmark = needs_browser
@@ -70,8 +83,8 @@ async def test_what_a_person_types_is_shown_as_typed():
         assert "a*b*c and **d** # e" in await page.inner_text(".bubble.you")
         await page.click("nav a[href='/console/tasks']")
         await page.click("tbody a >> nth=0")
-        await page.wait_for_selector("[data-tab=drawn] .card")
-        assert "a*b*c and **d** # e" in await page.inner_text("[data-tab=drawn] .card >> nth=0")
+        await page.wait_for_selector("[data-fold] .bubble")
+        assert "a*b*c and **d** # e" in await page.inner_text("[data-fold] .bubble >> nth=0")
 
 
 async def test_an_agents_text_is_markdown_only_if_it_may_be():
@@ -79,7 +92,7 @@ async def test_an_agents_text_is_markdown_only_if_it_may_be():
         shown = page.locator("section.card")
         for kind in ("text/plain", "", "text/markdown"):
             reply = await client.send("a*b*c", skill="show", metadata={"as": kind})
-            await page.goto(f"{server.url}/console/?task={reply.task_id}")
+            await page.goto(f"{server.url}/console/chat?task={reply.task_id}")
             if kind == "text/plain":
                 await shown.locator("pre:text-is('a*b*c')").wait_for()
                 assert await shown.locator(".markdown").count() == 0
@@ -103,7 +116,7 @@ async def test_no_text_of_an_agent_freezes_the_page():
     async with opened() as (page, client, server):
         for text in NESTED.values():
             reply = await client.send(text, skill="show", metadata={"as": "text/markdown"})
-            await page.goto(f"{server.url}/console/?task={reply.task_id}")
+            await page.goto(f"{server.url}/console/chat?task={reply.task_id}")
             await page.wait_for_selector("section.card .markdown")
             await page.click("nav a[href='/console/settings']")
             await page.wait_for_selector("#language")
@@ -171,7 +184,7 @@ async def test_the_form_of_a_question_has_the_focus_and_keeps_what_is_half_typed
         await page.keyboard.type("Osl")
         await page.click("nav a[href='/console/tasks']")
         await page.wait_for_selector("tbody tr")
-        await page.click("nav a[href='/console/']")
+        await page.click("nav a[href='/console/chat']")
         await expect(page.locator("[data-path=city]")).to_have_value("Osl", timeout=PATIENCE_MS)
         await page.reload()
         await expect(page.locator("[data-path=city]")).to_have_value("Osl", timeout=PATIENCE_MS)
@@ -210,7 +223,7 @@ async def test_a_draft_is_kept_with_its_skill_and_files(tmp_path):
         await page.wait_for_selector("[data-attached]")
         await page.click("nav a[href='/console/live']")
         await page.wait_for_selector("h1:text-is('Live')")
-        await page.click("nav a[href='/console/']")
+        await page.click("nav a[href='/console/chat']")
         for _ in range(2):
             await page.wait_for_selector("[data-attached] >> text=list.txt")
             assert await page.input_value("#composer") == "half a thought"
@@ -228,7 +241,7 @@ async def test_send_again_carries_everything():
         parts = [Part(text="look"), file, Part(data={"a": [1]})]
         reply = await client.send(parts, skill="count")
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
-        await page.click("text=Send again as new")
+        await page.click("button:text-is('Send again')")
         await expect(page.locator("[data-attached]")).to_have_count(2, timeout=PATIENCE_MS)
         assert await page.input_value("#composer") == "look"
         assert await page.input_value(".composer select") == "count"
@@ -238,3 +251,71 @@ async def test_send_again_carries_everything():
         assert again.id != reply.task_id
         assert [part.data for part in again.history[0].parts[2:]] == [{"a": [1]}]
         assert again.history[0].parts[1].raw == b"one two"
+
+
+def picture(size: int) -> bytes:
+    """A picture of noise, which nothing makes smaller."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        whole = kind + data
+        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    rows = b"".join(b"\0" + random.Random(n).randbytes(size * 3) for n in range(size))
+    head = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+async def test_a_large_file_is_uploaded_goes_on_after_a_break_and_is_previewed(tmp_path):
+    """Its bytes do not go with the message; what comes back is shown and saved."""
+    data = picture(1000)  # three pieces
+    sent = 0
+
+    async def broken(route) -> None:
+        nonlocal sent
+        sent += route.request.method == "PATCH"
+        await (
+            route.abort() if sent == 2 and route.request.method == "PATCH" else route.continue_()
+        )
+
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, may_say="ERR_FAILED") as page,
+    ):
+        await page.route("**/files/*", broken)
+        await page.select_option(".composer select", "keep")
+        files: list[FilePayload] = [{"name": "noise.png", "mimeType": "image/png", "buffer": data}]
+        seen = page.wait_for_selector("[data-upload] progress", state="attached")
+        await asyncio.gather(seen, page.set_input_files(".composer input[type=file]", files))
+        await page.wait_for_selector("[data-attached]")
+        assert sent == 4  # three pieces, one of them twice
+        await page.click(".composer button[type=submit]")
+        await page.wait_for_selector("[data-announced=completed]", state="attached")
+        made = page.locator("section.card [data-stored='noise.png']")
+        await made.locator("button:text-is('Preview')").click()
+        width = "img => img.decode().then(() => img.naturalWidth)"
+        assert await made.locator("img").evaluate(width) == 1000
+        async with page.expect_download() as download:
+            await made.locator("button >> text=noise.png").click()
+        saved = tmp_path / "noise.png"
+        await (await download.value).save_as(saved)
+        assert saved.read_bytes() == data
+
+
+async def test_an_upload_is_canceled():
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, may_say="ERR_FAILED") as page,
+    ):
+        held: list[Any] = []
+        await page.route("**/files/*", lambda route: held.append(route))  # no piece ever arrives
+        kind = "application/octet-stream"
+        files: list[FilePayload] = [{"name": "big.bin", "mimeType": kind, "buffer": b"x" * 600_000}]
+        await page.set_input_files(".composer input[type=file]", files)
+        await expect(page.locator(".composer button[type=submit]")).to_be_disabled()
+        await page.click("[data-upload] button")
+        await page.wait_for_selector("[data-upload]", state="detached")
+        assert await page.locator("[data-attached], .composer [role=alert]").count() == 0
+        await expect(page.locator(".composer button[type=submit]")).to_be_enabled()

@@ -7,11 +7,12 @@ import gzip
 import json
 import re
 import sys
+from typing import Any
 
 import aiohttp
 import pytest
 
-from accord import Agent
+from accord import Agent, File, connect
 from accord.auth import ApiKeys
 from accord.console import Console
 from accord.console.exchanges import BODY_BYTES, Exchanges
@@ -20,6 +21,7 @@ from accord.console.pages import Pages
 from accord.server import HttpRequest, HttpResponse
 from accord.server.request import ServerUrl, Target
 from accord.store.logins import MemoryLogins
+from tests import postgres
 from tests.console import golden
 from tests.console.agents import agent
 from tests.relay.relays import clerk
@@ -199,6 +201,7 @@ async def test_tasks_are_found_by_state_and_page_by_page():
         for n in range(5):
             await send(client, url, f"{n}", "show")
         await send(client, url, "Rome", "plan")
+        assert (await read(client, "tasks?limit=0"))[0] == 400
         _, page = await read(client, "tasks?limit=4")
         assert [task["title"] for task in page["tasks"]] == ["Rome", "4", "3", "2"]
         assert page["total"] == 6
@@ -356,7 +359,9 @@ async def test_a_preview_has_no_rights():
             async with other.get(f"{path}?preview=1&ticket={ticket}") as response:
                 assert response.status == 200
             for wrong in (f"{path}?ticket={ticket}", f"{path}?preview=1&ticket={ticket[:-1]}0x",
-                          f"{path}?preview=1", f"/console/api/me?ticket={ticket}"):  # fmt: skip
+                          f"{path}?preview=1", f"/console/api/me?ticket={ticket}",
+                          f"{path}?preview=1&ticket={ticket}.&caller=other",
+                          f"{path}?preview=1&ticket={ticket}&caller=other"):  # fmt: skip
                 async with other.get(wrong) as response:
                     assert response.status == 403, wrong
         async with client.get(f"{path}?preview=1") as response:
@@ -486,3 +491,87 @@ def test_the_golden_logs_are_what_our_fold_makes_of_them():
     """The page's fold is compared with the same file: same log, same task."""
     for case in json.loads(golden.FILE.read_text()):
         assert golden.folded(case["entries"]) == case["tasks"]
+
+
+async def test_a_large_file_is_shown_by_an_address_that_works():
+    """What lies in the file store has an internal name, which no browser could open."""
+    files = Agent("Files")
+
+    @files.skill
+    async def big(text: str) -> File:
+        return File(data=b"x" * 300_000, name="big.bin", media_type="application/octet-stream")
+
+    async with opened(files) as (client, _, url):
+        task = (await send(client, url, "go", "big"))["id"]
+        for path in (f"tasks/{task}", f"tasks/{task}/events"):
+            _, shown = await read(client, path)
+            text = json.dumps(shown)
+            assert "accord-file:" not in text
+            found = re.search(r'"url": "(http[^"]*/files/[^"]*)"', text)
+            assert found is not None
+            async with client.get(found[1]) as response:
+                assert len(await response.read()) == 300_000
+
+
+async def test_how_things_go_is_asked_for_an_hour_a_day_or_a_week():
+    async with opened() as (client, _, _):
+        status, answer = await read(client, "now?window=year")
+        assert (status, answer["error"]) == (400, "window 'year' is not one of hour, day, week")
+        for window in ("hour", "day", "week"):
+            status, answer = await read(client, f"now?window={window}")
+            assert (status, answer["ended"], answer["p50"]) == (200, 0, None)
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "postgresql"])
+async def test_figures_are_the_same_after_a_restart_and_at_each_replica(tmp_path, scheme):
+    """They are read from what is stored of tasks; no process counts anything."""
+    with contextlib.ExitStack() as stack:
+        is_shared = scheme == "postgresql"
+        store = (
+            stack.enter_context(postgres.schema_url())
+            if is_shared
+            else f"sqlite:///{tmp_path}/tasks.db"
+        )
+        keys = str(tmp_path / "keys")
+
+        async def figures() -> Any:
+            app = agent.app(store=store, key_file=keys)
+            console = Console(app)
+            console.attach(app)
+            async with (
+                app.serving() as url,
+                aiohttp.ClientSession(
+                    base_url=url, cookie_jar=aiohttp.CookieJar(unsafe=True)
+                ) as client,
+            ):
+                assert await log_in(client, console.link(url)) == 200
+                _, now = await read(client, "now?window=day")
+                return now
+
+        app = agent.app(store=store, key_file=keys)
+        async with app.serving() as url, connect(url) as client:
+            for n in range(3):
+                await client.send(f"{n}", skill="show")
+            await client.send("boom", skill="fail")
+            await client.send("7 euros", skill="approve")
+            if is_shared:
+                beside = await figures()  # of a replica that did none of the work
+                assert (beside["ended"], beside["failed"], beside["waiting"]) == (4, 1, 1)
+        after = await figures()
+        assert (after["ended"], after["failed"], after["waiting"]) == (4, 1, 1)
+        assert after["isWhole"]
+        assert after["causes"][0]["cause"].startswith("ValueError: boom")
+
+
+async def test_failures_of_one_kind_are_one_line():
+    """Ids, references and numbers in a cause make no new kind."""
+    async with opened() as (client, _, url):
+        async with connect(url) as caller:
+            for n in (17, 18, 19):
+                await caller.send(f"{n}", skill="fail")
+            await caller.send("words", skill="fail")
+        _, now = await read(client, "now?window=hour")
+        assert [(one["cause"], one["count"]) for one in now["causes"]] == [
+            ("ValueError: … is no number", 3),
+            ("ValueError: words is no number", 1),
+        ]

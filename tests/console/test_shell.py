@@ -45,9 +45,9 @@ async def test_a_piece_of_the_page_that_is_gone_after_an_upgrade_is_no_blank_pag
         await page.click("nav a[href='/console/tasks']")
         await page.wait_for_selector("text=The console was upgraded")
         await page.unroute(gone)
-        await page.click("text=Load again")
+        await page.click("button:text-is('Reload')")
         await page.wait_for_selector("text=No tasks yet")
-        await page.click("nav a[href='/console/']")
+        await page.click("nav a[href='/console/chat']")
         await page.wait_for_selector("#composer")
         assert await page.input_value("#composer") == "half a thought"
 
@@ -63,7 +63,7 @@ async def test_what_fails_in_one_page_leaves_the_others_alone():
             lambda route: route.fulfill(json={"tasks": [{"id": 1}], "total": 1, "next": ""}),
         )
         await page.click("nav a[href='/console/tasks']")
-        await page.wait_for_selector("text=This page has failed")
+        await page.wait_for_selector("text=This page failed")
         await page.click("nav a[href='/console/settings']")
         await page.wait_for_selector("#language")
 
@@ -100,8 +100,8 @@ async def test_an_unknown_address_says_so():
     async with opened() as (page, _, server):
         for place in UNKNOWN:
             await page.goto(f"{server.url}/console/{place}")
-            await page.wait_for_selector("h1:text-is('There is no such page')")
-            await page.wait_for_function("document.title.startsWith('There is no such page')")
+            await page.wait_for_selector("h1:text-is('Page not found')")
+            await page.wait_for_function("document.title.startsWith('Page not found')")
         await page.click("main a[href='/console/tasks']")
         await page.wait_for_selector("text=No tasks yet")
 
@@ -110,7 +110,17 @@ async def test_every_page_has_a_title_of_its_own():
     async with opened() as (page, client, server):
         reply = await client.send("Rome", skill="plan")
         titles = {}
-        places = ["", "tasks", "agent", "live", "pushes", "settings", f"tasks/{reply.task_id}"]
+        places = [
+            "",
+            "inbox",
+            "chat",
+            "tasks",
+            "agent",
+            "live",
+            "pushes",
+            "settings",
+            f"tasks/{reply.task_id}",
+        ]
         for place in places:
             await page.goto(f"{server.url}/console/{place}")
             await page.wait_for_selector("main h1")
@@ -133,7 +143,7 @@ async def test_enter_and_space_belong_to_what_has_the_focus():
         await page.wait_for_selector("h1:text-is('Live')")
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
         await page.wait_for_selector("text=/Event \\d+ of \\d+/")
-        await page.focus("main button:text-is('Send again as new')")
+        await page.focus("main button:text-is('Send again')")
         await page.keyboard.press("Space")
         await page.wait_for_selector("#composer")
         assert await page.input_value("#composer") == "go"
@@ -227,7 +237,7 @@ async def test_events_that_two_readings_bring_are_shown_once():
     async with opened() as (page, client, server):
         task = (await client.send("30", skill="slow", wait=False)).task_id
         await page.goto(f"{server.url}/console/tasks/{task}")
-        await page.wait_for_selector("[data-tab=drawn] .markdown >> text=w0")
+        await page.wait_for_selector("[data-fold] .markdown >> text=w0")
         held = []
 
         async def hold(route):
@@ -237,7 +247,7 @@ async def test_events_that_two_readings_bring_are_shown_once():
                     await one.fulfill(response=answer)
 
         await page.route("**/events?*", hold, times=2)
-        await page.wait_for_selector("h1 [data-state=completed]")
-        shown = page.locator("[data-tab=drawn] .markdown")
+        await page.wait_for_selector(".facts [data-state=completed]")
+        shown = page.locator("[data-outcome] .markdown")
         await shown.locator("text=w29").wait_for()
         assert (await shown.inner_text()).split() == [f"w{n}" for n in range(30)]

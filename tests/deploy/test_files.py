@@ -12,6 +12,9 @@ import yaml
 from compose_spec import PyCompose
 
 from accord.cli import main
+from accord.cli.hub.serve import GRACE_S
+from accord.hub import HubSettings
+from tests.deploy import image
 from tests.processes import run
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -24,17 +27,22 @@ def instructions(name: str) -> list[str]:
     return [line.partition(" ")[2].strip() for line in text.splitlines() if line.startswith(name)]
 
 
-def options_of_serve() -> set[str]:
-    serve = main.get_command(click.Context(main), "serve")
-    return {name for param in serve.params for name in param.opts}
+def options_of(verb: str = "serve") -> set[str]:
+    command = main.get_command(click.Context(main), verb)
+    return {name for param in command.params for name in param.opts}
 
 
-def compose() -> dict:
-    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+# What is deployed: an agent, and the hub. Where its files are, and the command that serves it
+KINDS = {"agent": (DEPLOY, "serve"), "hub": (DEPLOY / "hub", "hub")}
+BOTH = pytest.mark.parametrize("kind", KINDS)
 
 
-def manifests() -> dict[str, dict]:
-    found = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+def compose(kind: str = "agent") -> dict:
+    return yaml.safe_load((KINDS[kind][0] / "compose.yaml").read_text())
+
+
+def manifests(kind: str = "agent") -> dict[str, dict]:
+    found = yaml.safe_load_all((KINDS[kind][0] / "kubernetes.yaml").read_text())
     return {one["kind"]: one for one in found}
 
 
@@ -76,15 +84,16 @@ async def test_linters_find_nothing():
     if not (bin_ / "hadolint").exists():
         pytest.skip("no hadolint for this machine")
     assert await run(bin_ / "hadolint", DEPLOY / "Dockerfile") == (0, "", "")
-    done = await run(bin_ / "kubernetes-validate", "--strict", DEPLOY / "kubernetes.yaml")
-    assert done.code == 0, done
-    assert (done.out + done.err).count("passed") == 3
-    assert set(PyCompose.from_yaml((DEPLOY / "compose.yaml").read_text()).services) == {
-        "postgres",
-        "replica-1",
-        "replica-2",
-        "proxy",
-    }
+    for folder, _ in KINDS.values():
+        done = await run(bin_ / "kubernetes-validate", "--strict", folder / "kubernetes.yaml")
+        assert done.code == 0, done
+        assert (done.out + done.err).count("passed") == 3
+        assert set(PyCompose.from_yaml((folder / "compose.yaml").read_text()).services) == {
+            "postgres",
+            "replica-1",
+            "replica-2",
+            "proxy",
+        }
 
 
 def test_the_image_runs_as_nobody_and_checks_its_health():
@@ -94,7 +103,7 @@ def test_the_image_runs_as_nobody_and_checks_its_health():
     assert "/readyz" in json.loads(command.partition("CMD ")[2])[2]
     entry = json.loads(instructions("ENTRYPOINT")[0])
     assert entry[:2] == ["accord", "serve"]
-    assert {word for word in entry if word.startswith("--")} <= options_of_serve()
+    assert {word for word in entry if word.startswith("--")} <= options_of()
     for copied in instructions("COPY"):
         if not copied.startswith(("--from", "dist/")):
             assert (DEPLOY.parent / copied.split()[0]).is_file()
@@ -113,29 +122,37 @@ async def test_the_image_installs_the_wheel_beside_it(tmp_path):
     assert Path(done.out.strip()).match("accord-*.whl"), done
 
 
-def test_the_replicas_of_compose_are_alike_and_stop_in_time():
-    services = compose()["services"]
+@BOTH
+def test_the_replicas_of_compose_are_alike_and_stop_in_time(kind: str):
+    folder, verb = KINDS[kind]
+    services = compose(kind)["services"]
     assert services["replica-1"] == services["replica-2"]
     replica = services["replica-1"]
     arguments = dict(one.partition("=")[::2] for one in replica["command"])
-    assert set(arguments) <= options_of_serve()
-    assert int(replica["stop_grace_period"].removesuffix("s")) > float(arguments["--grace"])
+    assert set(arguments) <= options_of(verb)
+    assert {one for one in replica.get("entrypoint", []) if "--" in one} <= options_of(verb)
+    given = {one for one in replica["environment"] if one.startswith("ACCORD_HUB_")}
+    assert HubSettings.of({}, dict.fromkeys(given, "")) == HubSettings(), "it knows them"
+    grace_s = float(arguments.get("--grace", GRACE_S))
+    assert int(replica["stop_grace_period"].removesuffix("s")) > grace_s
     assert replica["read_only"] is True
     mounted = [one.split(":")[0] for one in services["proxy"]["volumes"]]
-    assert (DEPLOY / mounted[0]).is_file()
+    assert (folder / mounted[0]).is_file()
 
 
-def test_the_manifests_of_kubernetes_belong_together():
-    found = manifests()
+@BOTH
+def test_the_manifests_of_kubernetes_belong_together(kind: str):
+    found = manifests(kind)
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
     assert found["Service"]["spec"]["selector"] == labels
     arguments = dict(one.partition("=")[::2] for one in container["args"])
-    assert set(arguments) <= options_of_serve()
+    assert set(arguments) <= options_of(KINDS[kind][1])
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert pod["terminationGracePeriodSeconds"] > pause + float(arguments["--grace"])
+    grace_s = float(arguments.get("--grace", GRACE_S))
+    assert pod["terminationGracePeriodSeconds"] > pause + grace_s
     ports = {port["name"] for port in container["ports"]}
     assert {port["targetPort"] for port in found["Service"]["spec"]["ports"]} <= ports
     assert pod["securityContext"]["runAsUser"] == int(instructions("USER")[0])
@@ -150,13 +167,20 @@ def test_the_manifests_of_kubernetes_belong_together():
     }
 
 
-async def test_systemd_takes_the_unit(tmp_path):
+@pytest.mark.parametrize("name", ["accord.service", "hub/accord-hub.service"])
+async def test_systemd_takes_the_unit(tmp_path, name: str):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd here")
-    text = (DEPLOY / "accord.service").read_text()
+    text = (DEPLOY / name).read_text()
     command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1].split()
-    assert {word for word in command if word.startswith("--")} <= options_of_serve()
-    unit = tmp_path / "accord.service"
+    assert {word for word in command if word.startswith("--")} <= options_of(command[1])
+    unit = tmp_path / Path(name).name
     unit.write_text(text.replace(command[0], sys.executable))  # one that is here
     done = await run("systemd-analyze", "verify", unit)
     assert done == (0, "", "")
+
+
+def test_make_image_says_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match="there is no buildah; install it"):
+        image.main()

@@ -57,7 +57,7 @@ def replica(name: str, store: str, ports: Ports, url: str) -> Process:
     """A replica of the compose file."""
     others = {
         "postgresql://accord:${POSTGRES_PASSWORD}@postgres/accord": store,
-        "https://${HOSTNAME:-localhost}": url,
+        "https://${PUBLIC_HOST:-localhost}": url,
     }
     return container(compose()["services"][name]["command"], HOSTS[name], ports, others)
 
@@ -135,6 +135,70 @@ async def test_a_pod_comes_up_answers_its_probes_and_drains():
             path = found[probe]["httpGet"]["path"]
             await asyncio.to_thread(read, f"http://{host}:{ports.http}{path}")  # raises if not 200
         assert await process.stop() == 0
+
+
+def hub_container(
+    words: list[str], host: str, ports: Ports, others: dict[str, str], folder: Path
+) -> Process:
+    """What a container of a hub would run, at an address of this machine."""
+    at = {
+        "0.0.0.0": host,
+        "8000": str(ports.http),
+        "50051": str(ports.grpc),
+        "9464": str(ports.metrics),
+        **others,
+    }
+    for known, here in at.items():
+        words = [word.replace(known, here) for word in words]
+    assert not any("$" in word for word in words)
+    folder.mkdir(exist_ok=True)
+    return start(ACCORD, *words, cwd=folder, env={"ACCORD_KEY": key()})
+
+
+@pytest.mark.parametrize("program", ["compose", "kubernetes"])
+async def test_two_hubs_come_up_are_healthy_and_drain(tmp_path, program):
+    """What compose and Kubernetes would run. Both hubs know each other, and end with code 0."""
+    ports = Ports(free_port(), free_port(), free_port())
+    if program == "compose":
+        found = compose("hub")["services"]["replica-1"]
+        words = [*found["entrypoint"], *found["command"]]
+    else:
+        (found,) = manifests("hub")["Deployment"]["spec"]["template"]["spec"]["containers"]
+        words = [*found["command"], *found["args"]]
+    with schema_url() as store:
+        others = {
+            "postgresql://accord:${POSTGRES_PASSWORD}@postgres/accord": store,
+            "https://${PUBLIC_HOST:-localhost}": "https://hub.example.com",
+            "$(STORE)": store,
+        }
+        hubs = {
+            name: hub_container(words[1:], host, ports, others, tmp_path / name)
+            for name, host in HOSTS.items()
+        }
+        try:
+            for name, hub in hubs.items():
+                await hub.line()
+                assert await is_healthy(name, ports)
+                page = read(f"http://{HOSTS[name]}:{ports.metrics}/metrics")
+                assert "accord_ready 1.0" in page
+            for hub in hubs.values():
+                assert await hub.stop() == 0
+        finally:
+            for hub in hubs.values():
+                hub.close()
+
+
+async def test_one_hub_on_a_file_comes_up_and_stops(tmp_path):
+    """What the unit tells systemd to run."""
+    unit = (DEPLOY / "hub" / "accord-hub.service").read_text()
+    words = re.search(r"^ExecStart=\S+ (.*)$", unit, re.MULTILINE)[1]
+    words = words.replace("/var/lib/accord-hub/hub.db", str(tmp_path / "hub.db"))
+    port = free_port()
+    with start(ACCORD, *words.split(), "--port", str(port), cwd=tmp_path) as process:
+        await process.line()
+        await asyncio.to_thread(read, f"http://127.0.0.1:{port}/readyz")
+        assert await process.stop() == 0
+    assert (tmp_path / "hub.db").exists()
 
 
 @pytest.mark.parametrize("program", ["docker", "systemd"])

@@ -131,6 +131,12 @@ def names(where: str, folder: Path) -> dict[str, Any]:
     }
 
 
+async def recorded(store: str) -> str:
+    """Make a database with a task that asks; return the id of the task."""
+    async with trip_agent().app(store=store).serving() as url, connect(url) as client:
+        return (await client.send("Rome")).task_id
+
+
 async def run(code: str, known: dict[str, Any]) -> None:
     """Run an example, and what it defines to be called by others."""
     before = set(known)
@@ -168,6 +174,8 @@ async def test_an_example_runs(where, tmp_path, monkeypatch):
         url = await stack.enter_async_context(trip_agent().app().serving())
         known["url"] = url
         known["client"] = await stack.enter_async_context(connect(url))
+        if "sqlite:///trips.db" in code:
+            known["task_id"] = await recorded("sqlite:///trips.db")
         if "from_mcp" in code:
             code = code.replace("http://localhost:9000", await stack.enter_async_context(tools()))
         code = re.sub(r"https?://(localhost:8000|old\.example\.com|trips\.example\.com)", url, code)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from accord.engine.log import too_late
 from accord.engine.runs import engine, recovery
+from accord.engine.skills import definition_of
 from tests.docs.page import ROOT, blocks
 from tests.engine.processes import Disk, message, state_of, text_of, told, until
 
@@ -43,6 +45,7 @@ RAISES = [
     "results",
     "inside",
     "outside",
+    "alarm",
 ]  # the skill fails, and the log says why
 
 
@@ -119,6 +122,28 @@ async def test_what_a_step_raises(reader: Reader) -> None:
     assert text_of(task) == shown
 
 
+async def test_a_deadline_that_passes(reader: Reader) -> None:
+    """The default is taken, then `Expired` fails the task; what is sent meanwhile is refused."""
+    failed, refused = FILES["deadline"][1]
+    agent = reader.agent("deadline")
+    async with reader.disk.dying(agent) as process:
+        task = await process.send(message("Invoice 17"))
+    async with reader.disk.process(agent) as process:
+        task = await ended(process, task["id"])
+        assert_told(failed, told(task))
+        assert told(task["history"][-1:] and {"status": {"message": task["history"][-1]}}) == (
+            "Nobody said yes. Why?"
+        )
+    assert_told(refused, str(too_late("17", 1)))
+
+
+async def test_a_time_limit_that_a_restart_makes_begin_anew(reader: Reader) -> None:
+    async with reader.disk.process(reader.agent("timeout")) as process:
+        task = await process.send(message("Invoice 17"))
+        assert text_of(await ended(process, task["id"])) == "Invoice 17: nobody was there"
+    assert_told(FILES["timeout"][1][0], reader.log())
+
+
 async def test_a_function_that_changed(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log names both; a version that keeps the old way repairs it, and without one the client
     is told in the end.
@@ -168,7 +193,7 @@ async def test_a_run_that_kills_its_process(
 ) -> None:
     monkeypatch.setattr(recovery, "PAUSE_S", 0.001)
     agent = reader.agent("plain")
-    for skill in agent.skills.values():
+    for skill in definition_of(agent).skills.values():
         skill.is_durable = True
     async with reader.disk.dying(agent) as process:
         task = await process.send(message("Rome", returnImmediately=True))
@@ -204,7 +229,7 @@ async def test_what_the_log_says_in_memory(reader: Reader) -> None:
 
 
 def test_every_file_of_the_page_is_run() -> None:
-    others = {"before", "after", "failing", "deaf", "plain", "sync"}
+    others = {"deadline", "timeout", "before", "after", "failing", "deaf", "plain", "sync"}
     assert set(FILES) == {*RUNS, *RAISES, *others}
 
 

@@ -82,9 +82,13 @@ def test_an_option_with_a_mistake(tmp_path, args, said):
 
 def test_a_task_that_is_not_there_or_has_ended(tmp_path):
     with hello(tmp_path) as url:
-        assert "Leave --task-id out" in accord(
+        assert "Leave out --task-id" in accord(
             "send", url, "Ada", "--task-id", "nope", cwd=tmp_path
         )
+        for verb in ("get", "cancel", "watch"):
+            said = accord("task", verb, url, "nope", cwd=tmp_path)
+            assert "Task not found: nope" in said
+            assert "--task-id" not in said  # which this command does not have
         sent = shell.accord("send", url, "Ada")
         task_id = shell.found(r"task (\S+) is completed", sent.err)
         said = accord("send", url, "Ada", "--task-id", task_id, cwd=tmp_path)

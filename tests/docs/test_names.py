@@ -12,9 +12,11 @@ from tests.docs.page import ROOT, blocks, commands
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "README.zh.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/guides").glob("*.md")),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 INLINE = re.compile(r"`([^`\n]+)`")
@@ -64,18 +66,24 @@ def test_every_make_target_exists(page):
     assert {words[1] for words in typed(page, "make")} <= targets
 
 
+def takes_value(option: click.Parameter | None) -> bool:
+    return isinstance(option, click.Option) and not option.is_flag and not option.count
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_and_option_exists(page):
     """Whatever follows `accord` in a page is a command, and takes the options it is shown with."""
     for words in typed(page, "accord"):
         command: click.Command = main
-        for word in words[1:]:
+        rest = iter(words[1:])
+        for word in rest:
             if word.startswith("-"):
-                options = {name for option in command.params for name in option.opts} | {
-                    "--help",
-                    "--version",
-                }
-                assert word in options, f"{shlex.join(words)}: {command.name} has no {word}"
+                options = {name: option for option in command.params for name in option.opts}
+                assert word in {*options, "--help", "--version"}, (
+                    f"{shlex.join(words)}: {command.name} has no {word}"
+                )
+                if takes_value(options.get(word)):
+                    next(rest, None)
             elif isinstance(command, click.Group):
                 found = command.get_command(click.Context(command), word)
                 assert found is not None, f"{shlex.join(words)}: there is no {word}"

@@ -5,6 +5,8 @@ import shutil
 import sys
 import tomllib
 
+import pytest
+
 from accord import __all__ as names
 from tests.docs.page import ROOT
 from tests.processes import run
@@ -29,6 +31,10 @@ async def test_the_site_builds_without_a_complaint(tmp_path):
     assert done.code == 0, done.out + done.err
     page = (tmp_path / "site/reference/agent/index.html").read_text()
     assert 'id="contextask"' in page
+    assert "<table>" in (tmp_path / "site/settings/index.html").read_text()
+    start = (tmp_path / "site/start/index.html").read_text()
+    assert "language-python highlight" in start
+    assert re.findall(r"<a [^>]*href[^>]*></a>", start) == [], "a stop of the tab key without words"
 
 
 def test_every_page_is_in_the_navigation():
@@ -38,7 +44,7 @@ def test_every_page_is_in_the_navigation():
 
 def test_every_page_is_named_for_models():
     linked = set(re.findall(r"\((\S+?\.md)\)", (DOCS / "llms.txt").read_text()))
-    assert linked == PAGES - {"index.md", "start.zh.md"}
+    assert linked == {page for page in PAGES if not page.endswith(".zh.md")} - {"index.md"}
 
 
 def test_the_reference_has_every_public_name():
@@ -64,7 +70,25 @@ def test_a_group_of_the_menu_can_be_taken_in_at_a_glance():
     assert [group for group in groups(nav) if len(group) > 7] == []
 
 
-def test_both_languages_show_the_same_code():
-    code = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-    english, chinese = (DOCS / name for name in ("start.md", "start.zh.md"))
-    assert code.findall(english.read_text()) == code.findall(chinese.read_text())
+CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+CHINESE = ["README.zh.md", *sorted(f"docs/{page}" for page in PAGES if page.endswith(".zh.md"))]
+
+
+@pytest.mark.parametrize("page", CHINESE)
+def test_both_languages_show_the_same_code(page):
+    """The code of the English page is run by a test, so the Chinese page's is too."""
+    english = ROOT / page.replace(".zh.md", ".md")
+    assert CODE.findall((ROOT / page).read_text()) == CODE.findall(english.read_text())
+
+
+@pytest.mark.parametrize("page", CHINESE)
+def test_both_languages_have_the_same_sections(page):
+    """A section that is added to the English page is missed in the Chinese one."""
+
+    def outline(page: str) -> list[str]:
+        text = re.sub(
+            r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE
+        )
+        return re.findall(r"^(#+) |^(\|)---", text, re.MULTILINE)
+
+    assert outline(page) == outline(page.replace(".zh.md", ".md"))

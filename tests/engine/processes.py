@@ -162,8 +162,7 @@ class Database:
         try:
             yield Process(app)
         finally:
-            for tending in app._engine._tending:  # else it would come back under a new number
-                tending.cancel()
+            app._engine._upkeep.cancel()  # else it would come back under a new number
             died = f"UPDATE {store.options.schema}.replicas SET died = clock_timestamp()"
             await asyncio.to_thread(execute, f"{died} WHERE id = $1", store.replica)
             await app.close()

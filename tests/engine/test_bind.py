@@ -11,6 +11,7 @@ import pydantic
 import pytest
 
 from accord import Agent, Caller, Context, File, Message, Part
+from accord.engine.skills import definition_of
 from accord.model import ContentTypeNotSupported, InvalidParams, Role
 
 
@@ -37,9 +38,9 @@ class Flags(TypedDict):
 def bound(function, *parts):
     agent = Agent("Test")
     agent.skill(function)
-    agent.resolve()
+    definition_of(agent).resolve()
     message = Message(message_id="m", role=Role.USER, parts=list(parts))
-    return agent.skills[function.__name__].binding.values(message)
+    return definition_of(agent).skills[function.__name__].binding.values(message)
 
 
 def test_text_parts_are_joined_with_a_newline():
@@ -135,9 +136,9 @@ def test_types_local_to_the_caller_are_found():
     @agent.skill
     def skill(value: "Local"): ...
 
-    agent.resolve()
+    definition_of(agent).resolve()
     message = Message(message_id="m", role=Role.USER, parts=[Part(data={"x": 1})])
-    assert agent.skills["skill"].binding.values(message) == {"value": Local(1)}
+    assert definition_of(agent).skills["skill"].binding.values(message) == {"value": Local(1)}
 
 
 def no_annotation(text): ...
@@ -264,8 +265,8 @@ def test_the_schema_has_fields_defaults_and_descriptions():
 
     agent = Agent("Test")
     agent.skill(skill)
-    agent.resolve()
-    assert agent.skills["skill"].binding.schema() == {
+    definition_of(agent).resolve()
+    assert definition_of(agent).skills["skill"].binding.schema() == {
         "type": "object",
         "properties": {
             "city": {"type": "string", "description": "Where to go"},
@@ -285,8 +286,8 @@ def test_schemas_have_no_reference_at_the_top():
 
     agent = Agent("Test")
     agent.skill(skill)
-    agent.resolve()
-    schema = agent.skills["skill"].binding.schema()
+    definition_of(agent).resolve()
+    schema = definition_of(agent).skills["skill"].binding.schema()
     assert schema is not None
     assert "$ref" not in schema
     assert schema["required"] == ["item"]
@@ -389,8 +390,8 @@ def test_an_unknown_field_is_ignored_and_logged_once(skill, good, caplog):
     """Once per skill and name, however often it comes, and not without end."""
     agent = Agent("Test")
     agent.skill(skill)
-    agent.resolve()
-    binding = agent.skills[skill.__name__].binding
+    definition_of(agent).resolve()
+    binding = definition_of(agent).skills[skill.__name__].binding
 
     def take(part: Part) -> None:
         binding.values(Message(message_id="m", role=Role.USER, parts=[part]))

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from accord import Agent, Context, Message, Part, connect
+from accord import Agent, Context, Fail, Message, Part, connect
 from accord.auth import ApiKeys
 from accord.client import ApiKey, Retry
 from accord.model import Role, TaskState, UnsupportedOperation
@@ -128,6 +128,16 @@ async def test_a_part_that_fails_fails_the_whole_with_its_reason_unless_caught()
             TaskState.FAILED,
             "Desk declined: out of stock",
         )
+
+    async def order_elsewhere(item: str, ctx: Context):
+        try:
+            await ctx.delegate(desk, item)
+        except Fail as error:
+            return f"elsewhere, because {error}"
+
+    async with connect(agent_of(order_elsewhere, "Shop")) as client:
+        reply = await client.send("shelf")
+        assert reply.text == "elsewhere, because Desk declined: out of stock"
 
 
 async def test_cancelling_the_whole_cancels_the_part():
@@ -489,3 +499,30 @@ async def test_a_delegation_names_a_skill_and_writes_as_the_other_agent_writes()
         texts = [text async for text in stream.text()]
         assert "".join(texts) == "Desk says: a fine shelf"
         assert stream.reply.text == "Desk says: a fine shelf"
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+async def test_durable_work_that_waits_for_tasks_in_memory_is_warned_of(
+    tmp_path, caplog, is_durable
+):
+    """Once for each agent, and not for an app, which may have a store."""
+
+    async def measure(item: str) -> str:
+        return f"{item}: 3 m"
+
+    desk, store = agent_of(measure), agent_of(measure, "Stored")
+    app = store.app(store=f"sqlite:///{tmp_path}/stored.db")
+    shop = Agent("Shop")
+
+    @shop.skill(durable=is_durable)
+    async def order(item: str, ctx: Context) -> str:
+        for agent in (desk, desk, app):
+            reply = await ctx.delegate(agent, item)
+        return reply.text
+
+    shops = shop.app(store=f"sqlite:///{tmp_path}/shop.db")
+    async with serving(app, app.close), serving(shops, shops.close), connect(shops) as client:
+        assert (await client.send("shelf")).text == "shelf: 3 m"
+    warned = [one.getMessage() for one in caplog.records if "Agent object" in one.getMessage()]
+    assert len(warned) == is_durable
+    assert all("skill order delegates to the Agent object 'Desk'" in one for one in warned)

@@ -9,6 +9,7 @@ import pytest
 
 from accord import Agent, Artifact, Context, File, Limits, Message, Part
 from accord.engine.log.entries import (
+    ENCODE,
     STATE_NUMBER,
     ArtifactChanged,
     Entry,
@@ -16,7 +17,6 @@ from accord.engine.log.entries import (
     MessageAdded,
     StatusChanged,
     Visible,
-    encode,
 )
 from accord.engine.log.snapshot import encode_task, read_snapshot, read_task, shorten
 from accord.engine.offloading import LARGE
@@ -121,7 +121,7 @@ def task() -> Task:
 def record(*since: Entry, head: bytes | None = None) -> Record:
     """The task as stored: its snapshot at position 5, and what was logged since."""
     made = encode_task(task(), 5)
-    lines = [encode(entry)[0] for entry in since]
+    lines = [ENCODE[type(entry)](entry)[0] for entry in since]
     seq = 5 + sum(isinstance(entry, Visible) for entry in since)
     found = Record(
         key=1,

@@ -183,6 +183,45 @@ async def test_not_as_a_post_that_is_read_after_the_question(
         await asks_on(other, task["id"])
 
 
+async def test_nor_while_another_branch_has_spoken_since() -> None:
+    """Then the task is working, and the question is open all the same."""
+    agent, place = Agent("Shop"), Memory()
+    called, go_on, speak = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @agent.skill(durable=True)
+    async def buy(text: str, ctx: Context) -> str:
+        async def talk() -> None:
+            await speak.wait()
+            ctx.status("half")
+
+        called.set()
+        await go_on.wait()
+        found, _ = await ctx.gather(ctx.ask("Pay 4,000?", bool), talk())
+        return f"paid: {found}"
+
+    async with (
+        asyncio.timeout(30),
+        place.process(agent) as other,
+        place.process(agent) as owner,
+    ):
+        task = await owner.send(message("go", returnImmediately=True))
+        await called.wait()
+        tasks = owner.app._engine.tasks
+        read, tasks.on_posts = tasks.on_posts, lambda tasks: None  # posts lie there unread
+        waiting = asyncio.create_task(other.send(message("yes", task_id=task["id"])))
+        await until(lambda: _posts(tasks.store) == 1)
+        go_on.set()
+        await reaches(owner, task["id"], *ASKING)
+        speak.set()
+        await reaches(owner, task["id"], "TASK_STATE_WORKING")
+        tasks.on_posts = read
+        read(None)
+        with pytest.raises(Refused, match=ASKED_SINCE):
+            await waiting
+        done = await other.send(message("no", task_id=task["id"]))
+        assert text_of(done) == "paid: False"
+
+
 def _posts(store: MemoryStore) -> int:
     return sum(
         known.record.posts

@@ -11,8 +11,10 @@ import pytest
 from accord import Agent, Context, Reply
 from accord.engine.runs.run import Run
 from tests.drive import say
+from tests.engine.processes import Disk, message, until
 
 TASKS = 20
+OF_A_RUN = ("Run", "Log", "Task", "Context", "Steps", "Branch", "Questions")
 
 
 async def lower(text: str) -> str:
@@ -55,6 +57,10 @@ async def asks(text: str, ctx: Context) -> str:
     return f"{text}, {await ctx.ask('and who are you?')}"
 
 
+async def asks_in_time(text: str, ctx: Context) -> str:
+    return f"{text}, {await ctx.ask('and who are you?', within=3600)}"
+
+
 async def rejects(text: str, ctx: Context) -> str:
     ctx.reject("not today")
 
@@ -63,7 +69,7 @@ async def fails(text: str, ctx: Context) -> str:
     raise ValueError(text)
 
 
-SKILLS = [plain, with_context, steps, steps_at_once, stream, asks, rejects, fails]
+SKILLS = [plain, with_context, steps, steps_at_once, stream, asks, asks_in_time, rejects, fails]
 
 
 @pytest.mark.parametrize(
@@ -91,9 +97,27 @@ async def test_a_run_that_is_over_is_gone(
 
         await talk()  # what is made once, is
         found = await _garbage_of(lambda: asyncio.gather(*(talk() for _ in range(TASKS))))
-    assert not any(
-        found[type_] for type_ in ("Run", "Log", "Task", "Context", "Steps", "Branch", "Questions")
-    ), found
+    assert not any(found[type_] for type_ in OF_A_RUN), found
+
+
+@pytest.mark.parametrize("skill", [asks, asks_in_time])
+async def test_a_function_that_is_given_up_is_gone(
+    disk: Disk, skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each question that is open costs memory, and not just a row."""
+    monkeypatch.setattr("accord.engine.tasks.tasks.MAX_WAITING", 0)
+    monkeypatch.setattr("accord.engine.runs.retention.CHECK_S", 0.02)
+    agent = Agent("Clean")
+    agent.skill(durable=True)(skill)
+    async with disk.process(agent) as process:
+
+        async def ask() -> None:
+            await asyncio.gather(*(process.send(message("hello")) for _ in range(TASKS)))
+            await until(lambda: not process.app._engine.runs.running())
+
+        await ask()
+        found = await _garbage_of(ask)
+    assert not any(found[type_] for type_ in OF_A_RUN), found
 
 
 async def test_a_reply_leaves_nothing(connect_rpc: Any) -> None:

@@ -117,7 +117,7 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
     async with place.process(agent) as process:
         engine = process.app._engine
         (agent,) = engine.runs.agents.values()
-        first, _ = engine.runs.start(agent.default, _request("one"), Namespace("Old"), NOBODY)
+        first = engine.runs.start(agent.default, _request("one"), Namespace("Old"), NOBODY).receipt
         assert isinstance(first.task, Log)
         await first.stored()
         second = await engine.resume(

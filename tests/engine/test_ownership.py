@@ -74,7 +74,7 @@ async def test_what_is_not_in_the_table_does_not_happen() -> None:
         task_id = (await process.send(message("go")))["id"]
         log = await process.app._engine.tasks.own(ME, task_id)
         assert isinstance(log, Log)
-        with pytest.raises(RuntimeError, match="is owned: no grant"):
+        with pytest.raises(RuntimeError, match="is owned, so it can't grant"):
             log.slot.move(SlotMove.GRANT)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from accord import Agent, Context
 from accord.store.postgres import PostgresStore
-from accord.store.postgres.heart import bury
+from accord.store.postgres.heartbeat import declare_dead
 from tests.engine.processes import Process, message, reaches, state_of, text_of, until
 from tests.postgres import execute, schema_url
 from tests.proxy import proxied
@@ -98,8 +98,8 @@ def to(skill: str, text: str, **more: Any) -> dict[str, Any]:
 async def kill(process: Process) -> None:
     """Declare a process dead, as others do after its heartbeat stood still."""
     store = store_of(process)
-    async with store._reading() as db:
-        await bury(db, store.options, store.replica)
+    async with store.reading() as db:
+        await declare_dead(db, store.options, store.replica)
 
 
 async def test_a_stream_on_the_other_process_shows_everything_once(talk: Talk, url: str) -> None:
@@ -170,9 +170,8 @@ async def test_what_a_dead_process_left_is_taken_up_by_the_other(talk: Talk, one
         fails = await dying.send(to("count", "c", returnImmediately=True))
         await until(lambda: talk.heard)
         reading = await other.subscribed(works["id"])
-        for tending in dying.app._engine._tending:  # which shows life too
-            tending.cancel()
-        await asyncio.to_thread(store_of(dying)._heart.stop)
+        dying.app._engine._upkeep.cancel()  # which shows life too
+        await asyncio.to_thread(store_of(dying)._heartbeat.stop)
         failed = await reaches(other, fails["id"], "TASK_STATE_FAILED", seconds=SECONDS)
         assert "interrupted" in failed["status"]["message"]["parts"][0]["text"]
         talk.go_on.set()

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from accord import Agent, Context
-from accord.store.postgres import PostgresStore
+from accord.store.postgres import PostgresStore, wake
 from tests.engine.processes import Process, message, text_of, until
 from tests.postgres import schema_url
 
@@ -29,9 +29,11 @@ class Statements:
     """All statements of all connections of this process."""
 
     def __init__(self) -> None:
+        self.all: list[str] = []
         self._seen: list[str] = []
 
     def note(self, record: Any) -> None:
+        self.all.append(record.query)
         if not BACKGROUND.search(record.query):
             self._seen.append(" ".join(record.query.split()))
 
@@ -97,6 +99,12 @@ async def two(agent: Agent) -> AsyncIterator[tuple[Process, Process]]:
                     await app.close(0)
 
 
+def has_sent(process: Process) -> bool:
+    """Whether no wake-up is on its way, which would be counted with what comes next."""
+    sending = process.app._engine.tasks.store._wakes._sending
+    return sending is None or sending.done()
+
+
 def to(skill: str, text: str, **more: Any) -> dict[str, Any]:
     params = message(text, **more)
     params["message"]["metadata"] = {"skill": skill}
@@ -119,6 +127,7 @@ async def test_what_a_message_costs(statements: Statements) -> None:
             for text in ("three", "four"):
                 async with statements.counted() as elsewhere:
                     answered = await other.send(message(text, task_id=task["id"]))
+            await until(lambda: all(has_sent(process) for process in (owner, other)))
         assert answered["status"]["message"]["parts"][0]["text"] == "heard four"
     for one in (new, asked, here):
         assert len(one) == 1, one
@@ -141,3 +150,15 @@ async def test_a_stream_that_is_read_elsewhere_costs_a_read_for_each_commit(
     reads = sum("unnest($1::bigint[], $2::int[]) WITH ORDINALITY" in sql for sql in found)
     assert commits > 2
     assert reads <= commits, (reads, commits)
+
+
+async def test_replicas_that_hear_each_other_do_not_poll_for_posts(
+    statements: Statements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake, "POLL_S", 0.01)
+    async with two(talks()):
+        # The first look of each is after the first pause.
+        statements.all.clear()
+        await until(lambda: sum("SELECT id, beats" in sql for sql in statements.all) >= 4)
+        looks = [sql for sql in statements.all if "SELECT DISTINCT t.key" in sql]
+    assert len(looks) <= 2, looks

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.engine.log.entries import Attempt, Released, StepEnded, StepLeft
+from accord.engine.log.entries import NOBODY, Attempt, Released, StepEnded, StepLeft
 from accord.engine.runs import engine as engine_
-from accord.model import TaskState
+from accord.model import Message, Part, Role, SendMessageRequest, TaskState
 from accord.store.contract import Namespace
 from tests.engine.processes import (
     Disk,
@@ -33,6 +33,34 @@ async def entries(process: Process, task_id: str) -> list[Any]:
 
 
 # The server stops
+
+
+async def test_what_is_taken_up_after_all_runs_were_stopped_is_left_to_the_next_process(
+    place: Disk | Memory,
+) -> None:
+    """A look for orphans may be under way when a server stops: the function it would call could
+    record nothing.
+    """
+    agent, called = Agent("Late"), list[str]()
+
+    @agent.skill(durable=True)
+    async def echo(text: str) -> str:
+        called.append(text)
+        return text
+
+    async with place.process(agent) as process:
+        engine = process.app._engine
+        (served,) = engine.runs.agents.values()
+        engine.runs.is_closed = True
+        late = Message(message_id="m", role=Role.USER, parts=[Part(text="late")])
+        request = SendMessageRequest(message=late)
+        receipt = engine.runs.start(served.default, request, Namespace("Late"), NOBODY).receipt
+        await receipt.stored()
+        receipt.close()
+        assert [run.task for run in engine.runs.running()] == [None]  # its function is not called
+    async with place.process(agent) as process:
+        await reaches(process, late.task_id, TaskState.COMPLETED.value)
+    assert called == ["late"]
 
 
 @pytest.mark.parametrize("where", ["outside of steps", "in a step", "in a gather", "at a question"])

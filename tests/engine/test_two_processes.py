@@ -3,6 +3,7 @@ and everyone sees all of it.
 """
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Ask, Context, Limits
+from accord.engine.ownership import directory
 from accord.store.contract import Namespace
 from tests.engine.processes import Memory, Process, message, reaches, state_of, text_of, told, until
 from tests.reliability.ways import Refused
@@ -238,3 +240,72 @@ async def test_a_task_of_a_newer_release_is_left_to_that(two: Two) -> None:
             await asked
     assert record.owner == 0
     assert (await two.other.get(task["id"]))["id"] == task["id"]
+
+
+@pytest.mark.parametrize("kept", [0, 1_000], ids=["read anew", "kept"])
+async def test_a_message_that_comes_while_its_task_is_claimed_is_read(
+    two: Two, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """The store calls the task ours before we know that it is. The message does not wait until
+    the work is over that the task was claimed for.
+    """
+    monkeypatch.setattr(directory, "IDLE", kept)
+    two.shop.go_on.set()
+    task_id = (await two.owner.send(message("one", "chat")))["id"]
+    tasks = two.owner.app._engine.tasks
+    two.shop.go_on.clear()
+    record = tasks.store._state.find(Namespace("Shop"), task_id).record
+    claim, unread_posts = tasks.directory.claim, tasks.store.unread_posts
+    is_claimed, has_looked, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow_claim(*place: Any, **options: Any) -> Any:
+        claimed = copy.copy(await claim(*place, **options))  # the task as it is now
+        is_claimed.set()
+        await go_on.wait()
+        return claimed
+
+    async def look(keys: Any) -> Any:
+        found = await unread_posts(keys)
+        if found:
+            asyncio.get_running_loop().call_soon(has_looked.set)
+        return found
+
+    monkeypatch.setattr(tasks.directory, "claim", slow_claim)
+    monkeypatch.setattr(tasks.store, "unread_posts", look)
+    async with asyncio.timeout(10):
+        here = asyncio.create_task(two.owner.send(message("two", task_id=task_id)))
+        await is_claimed.wait()
+        there = asyncio.create_task(two.other.send(message("three", task_id=task_id)))
+        await has_looked.wait()
+        go_on.set()
+        await until(lambda: (record.posts, record.posts_read) == (1, 1))
+        two.shop.go_on.set()
+        await asyncio.gather(here, there)
+    assert sorted(two.shop.calls) == ["chat one", "chat three", "chat two"]
+
+
+async def test_an_event_that_comes_while_a_stream_is_opened_elsewhere_is_shown(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process is woken before it has anything to add the event to."""
+    task_id = await begun(two, "x", "hold")
+    tasks = two.other.app._engine.tasks
+    shown = tasks.reader.shown
+    is_opened, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*values: Any) -> Any:
+        found = await shown(copy.copy(values[0]), *values[1:])
+        is_opened.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(tasks.reader, "shown", slow)
+    async with asyncio.timeout(10):
+        reading = asyncio.create_task(two.other.subscribed(task_id))
+        await is_opened.wait()
+        two.shop.go_on.set()
+        await reaches(two.owner, task_id, "TASK_STATE_COMPLETED")
+        await until(lambda: tasks.views.remote._pump.is_idle)
+        go_on.set()
+        frames = await (await reading)
+    assert frames[-1].state == "TASK_STATE_COMPLETED"

@@ -15,8 +15,4 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
         yield {"store": f"sqlite:///{tmp_path}/hub.db"}
         return
     with postgres.schema_url() as url:
-        try:
-            yield {"store": url, "key_file": str(tmp_path / "keys")}
-        finally:
-            schema = url.partition("schema=")[2].partition("&")[0]
-            postgres.execute(f"DROP SCHEMA IF EXISTS {schema}_hub CASCADE")
+        yield {"store": url, "key_file": str(tmp_path / "keys")}

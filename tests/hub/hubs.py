@@ -34,7 +34,7 @@ class Desk:
         self.keys: dict[str, str] = {"admin": hub.admin_key, "guest": ""}
 
     async def key(self, name: str, role: str = "user", *teams: str) -> str:
-        _, text = await self.hub.people.new_key(SYSTEM, name, HubRole(role), teams)
+        _, text = await self.hub.principals.new_key(SYSTEM, name, HubRole(role), teams)
         self.keys[name] = text
         return text
 
@@ -68,14 +68,19 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def hub_at(folder: Path, **settings: Any) -> AsyncIterator[Desk]:
-    """A hub that keeps its things in a folder, or in the `store` of the settings."""
+    """A hub that keeps its things in a folder, or in the `store` of the settings; with its console
+    if `console` is among them.
+    """
     usual: dict[str, Any] = {
         "store": f"sqlite:///{folder}/hub.db",
         "folder": str(folder),
         "poll_s": 0.2,
         "tick_s": 0.0,  # no rounds of probes, unless a test asks for them
     }
+    has_console = settings.pop("console", False)
     hub = Hub(HubSettings(**(usual | settings)))
+    if has_console:
+        hub.console()
     async with hub.app.serving() as url, aiohttp.ClientSession() as http:
         yield Desk(hub, url, http)
 

@@ -6,7 +6,7 @@ import pytest
 
 from accord import Agent, Context, connect
 from accord.client import ApiKey
-from accord.model import InvalidParams, PermissionDenied, TaskState
+from accord.model import InvalidParams, PermissionDenied, TaskState, UnsupportedOperation
 from examples.onboarding import facilities, hr, it
 from examples.onboarding.onboarding import onboarding_agent
 from tests.hub.hubs import hub_at
@@ -68,6 +68,18 @@ async def test_a_named_skill_is_called_and_its_questions_pass_through(tmp_path):
             await hub.send("Ada", skill="hr/createEmployee")
 
 
+async def test_a_task_of_another_agent_is_forked_there(tmp_path):
+    """At the hub as one agent, and at the gateway, whose card does not offer it."""
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        asked = await hub.send("ask", skill="it/orderLaptop")
+        with pytest.raises(UnsupportedOperation, match="another agent does the work; fork the ta"):
+            await hub.fork(asked.task_id, at=3, answer="noon")
+        async with connect(f"{desk.url}/agents/it") as gate:
+            asked = await gate.send("ask")
+            with pytest.raises(UnsupportedOperation, match="does not offer to fork tasks"):
+                await gate.fork(asked.task_id, at=3, answer="noon")
+
+
 async def test_later_messages_of_a_task_are_decided_on_too(tmp_path):
     async with company(tmp_path) as desk:
         await desk.key("ada")
@@ -111,6 +123,17 @@ async def test_an_ambiguous_request_is_asked_about(tmp_path):
         assert "enum" in schema
         done = await asked.answer("shop/orderPhone")
         assert done.text == "Shop did: order something for an employee"
+
+
+async def test_the_only_candidate_is_asked_about_if_it_fits_by_its_stem_alone(tmp_path):
+    """A university is no universe: no agent is called because two words begin alike."""
+    agent = department("Stars", "lookUp", "Look at the universe.", ["universe"])
+    async with served(agent) as url, hub_at(tmp_path) as desk, connect(desk.url) as hub:
+        await desk.add(url)
+        asked = await hub.send("university")
+        assert asked.state is TaskState.INPUT_REQUIRED
+        assert "stars/lookUp" in asked.question
+        assert (await hub.send("universe")).text == "Stars did: universe"
 
 
 async def test_what_nobody_does_is_rejected_with_what_there_is(tmp_path):

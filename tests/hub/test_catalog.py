@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from accord.hub.access.people import SYSTEM
+from accord.hub.access.principals import SYSTEM
 from tests.hub.cases import card_of, load_cases
 from tests.hub.hubs import agent_named, hub_at, serving_card
 
@@ -26,7 +26,7 @@ async def test_an_export_imported_elsewhere_gives_the_same_entries(tmp_path):
     ):
         await desk.add(echo, name="echo")
         for case in load_cases()[0][:4]:
-            await desk.hub.registry.add(SYSTEM, card=card_of(case), name=case.name)
+            await desk.hub.admission.add(SYSTEM, card=card_of(case), name=case.name)
         url = f"{desk.url}/.well-known/ai-catalog.json"
         taken = await other.call("POST", "/import/catalog", {"url": url})
         assert taken.status == 200, taken.body
@@ -46,7 +46,7 @@ async def test_an_export_imported_elsewhere_gives_the_same_entries(tmp_path):
 
 
 def _guest() -> Any:
-    from accord.hub.access.people import GUEST
+    from accord.hub.access.principals import GUEST
 
     return GUEST
 
@@ -55,11 +55,10 @@ async def test_what_a_catalog_shows(tmp_path):
     """Public agents to everybody, the others to who may see them; both names of the type."""
     cases = load_cases()[0]
     async with hub_at(tmp_path, url="https://hub.corp.example", guests="see") as desk:
-        registry = desk.hub.registry
-        await registry.add(SYSTEM, card=card_of(cases[0]), name="open")
+        await desk.hub.admission.add(SYSTEM, card=card_of(cases[0]), name="open")
         from accord.hub import Visibility
 
-        await registry.add(
+        await desk.hub.admission.add(
             SYSTEM, card=card_of(cases[1]), name="closed", visibility=Visibility.PRIVATE
         )
         public = await desk.call("GET", "/.well-known/ai-catalog.json", by="guest")
@@ -138,7 +137,7 @@ async def test_the_search_of_ard(tmp_path):
     """A text in, entries of the catalog out, the best first, page by page."""
     async with hub_at(tmp_path) as desk:
         for case in load_cases()[0]:
-            await desk.hub.registry.add(SYSTEM, card=card_of(case), name=case.name)
+            await desk.hub.admission.add(SYSTEM, card=card_of(case), name=case.name)
 
         async def ard(path: str, body: Any) -> Any:
             verb = "POST" if body is not None else "GET"

@@ -179,7 +179,7 @@ async def test_every_kind_of_change_is_told(tmp_path, capsys):
             assert desk.hub.registry.get("baker").approved == (1 if waits else 2)
             [alert] = [one for one in await desk.hub.inbox.open_alerts() if one.agent == "baker"]
             assert (alert.kind, kind in alert.said) == ("card" if waits else "news", True)
-            await desk.hub.inbox.dismiss(alert.id)
+            await desk.call("POST", f"/inbox/{alert.id}:dismiss")
             await desk.call("DELETE", "/agents/baker")
             told += 1
     with capsys.disabled():
@@ -233,6 +233,26 @@ async def test_a_notable_change_passes_and_is_told(tmp_path):
         server.card = server.base(description="Other words.")
         answer = await desk.call("POST", "/agents/baker:refresh")
         assert (answer.body["approved"], answer.body["latest"]) == (2, 3)
+
+
+async def test_the_audit_log_says_who_dismissed_an_alert(tmp_path, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.key("ada", "admin")
+        await desk.add(server.url)
+        server.card = server.base(version="2")
+        await desk.call("POST", "/agents/baker:refresh")
+        (alert,) = await desk.hub.inbox.open_alerts()
+        at = f"/inbox/{alert.id}:dismiss"
+        assert [(await desk.call("POST", at, by="ada")).status for _ in range(2)] == [204, 404]
+        found = await desk.call("GET", "/audit?find=alert.")
+        [row] = found.body["rows"]  # what was refused is no row
+        assert (row["who"], row["did"], row["what"]) == ("ada", "alert.dismiss", "baker")
+        assert json.loads(row["detail"]) == {"id": alert.id, "kind": "news"}
+        for words in ("ada", "baker", "alert.dismiss"):
+            rows = (await desk.call("GET", f"/audit?find={words}")).body["rows"]
+            assert row in rows
+            assert len(rows) < len(await desk.hub.audit.rows())
+        assert (await desk.call("GET", "/audit?find=dismiss")).body["rows"] == []
 
 
 async def test_many_changes_hide_nothing_that_waits(tmp_path, store):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from accord.cli import main
 from accord.hub import HubRefused, RestClient
 from tests.cli.shell import accord, found, served
+from tests.hub.test_backup import PEM
 from tests.processes import Process, start, until_sync
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -35,7 +37,7 @@ def test_a_public_hub_says_at_start_that_nobody_comes_in_without_a_login(tmp_pat
     with hub_served(tmp_path, "--url", "https://hub.corp.example", "--no-console") as (process, _):
         lines = [process.line_sync().strip() for _ in range(6)]
         assert "guests   callers without a login may do nothing (--guests)" in lines
-        assert "egress   to public addresses; others by --allow-host" in lines
+        assert "egress   to public addresses; allow others with --allow-host" in lines
 
 
 def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path, capsys):
@@ -68,6 +70,7 @@ def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path, capsys):
         missing = accord("hub", "show", "nope", *hub, "-o", "json", cwd=tmp_path)
         assert missing.code == 1
         assert "no agent 'nope'" in json.loads(missing.out)["error"]["message"]
+        assert "accord hub list" in accord("hub", "show", "nope", *hub, cwd=tmp_path).err
     away = accord("hub", "list", "--hub", url, cwd=tmp_path)
     assert away.code == 3
     assert "start one with:  accord hub" in away.err
@@ -93,6 +96,85 @@ def test_the_admins_key_is_shown_to_the_hub_of_this_folder_alone(tmp_path):
             assert shown == [None]
         assert process.stop_sync() == 0
     assert not (tmp_path / ".accord" / "hub.address").exists()
+
+
+def test_commands_call_the_hub_of_their_folder(tmp_path):
+    """On whatever port it is; not the usual address, where another one may be."""
+    with hub_served(tmp_path) as (_, url):
+        listed = accord("hub", "key", "list", cwd=tmp_path)
+        assert listed.code == 0, listed.err
+        assert "local-admin" in listed.out
+        with showing_keys() as (other, shown):
+            accord("hub", "key", "list", "--hub", other, cwd=tmp_path)
+            assert shown == [None]  # what is named counts before the folder's
+        assert "no agents yet" in accord("hub", "list", "--hub", url, cwd=tmp_path).out
+
+
+def test_an_agent_of_a_team_is_called_after_a_login(tmp_path, monkeypatch):
+    """Its card is for those who are logged in, and options' credentials are not sent to cards."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    agent = served(str(EXAMPLES / "echo.py"), cwd=tmp_path)
+    with hub_served(tmp_path) as (_, url), agent as (_, echo):
+        given = ("--visibility", "team", "--team", "hr")
+        assert accord("hub", "add", echo, *given, cwd=tmp_path).code == 0
+        tried = accord("hub", "policy", "try", "echo", "--name", "bob", cwd=tmp_path).out
+        assert tried == "deny: it is for team hr only\n"
+        eve = ("eve", "--role", "user", "--team", "hr")
+        key = accord("hub", "key", "new", *eve, cwd=tmp_path).out.strip()
+        place = f"{url}/agents/echo/"
+        refused = accord("send", place, "hello", "--api-key", key, cwd=tmp_path)
+        assert refused.code != 0
+        login = ("auth", "login", place, "--with", "key")
+        assert f"Log in with:  accord {' '.join(login)}" in refused.err
+        done = CliRunner().invoke(main, [*login, "--secret-stdin"], input=f"{key}\n")
+        assert done.exit_code == 0, done.output
+        assert CliRunner().invoke(main, ["send", place, "hello"]).stdout == "hello\n"
+
+
+def test_only_a_changed_card_is_marked(tmp_path):
+    """The first card of an agent that waits is no change; a refresh says that there is one."""
+    file = tmp_path / "pay.py"
+    words = "from accord import Agent\nagent = Agent('Pay', description='{}')\n"
+    words += "@agent.skill\ndef pay(name: str) -> str:\n    return name\n"
+    file.write_text(words.format("Pays people."))
+    with hub_served(tmp_path):
+        key = accord("hub", "key", "new", "pub", "--role", "publisher", cwd=tmp_path).out.strip()
+        with served(str(file), cwd=tmp_path) as (process, url):
+            added = accord("hub", "add", url, "--api-key", key, cwd=tmp_path).out
+            listed = accord("hub", "list", cwd=tmp_path)
+            assert "pending" in listed.out
+            assert "*" not in listed.out + listed.err
+            accord("hub", "approve", found(r"(\S+) is pending", added), cwd=tmp_path)
+            process.stop_sync()
+        file.write_text(words.format("Pays people quickly."))
+        command = (sys.executable, "-m", "accord", "serve", str(file))
+        with start(*command, "--port", str(urlsplit(url).port), cwd=tmp_path) as process:
+            process.line_sync()
+            said = accord("hub", "refresh", "pay", cwd=tmp_path).out
+            assert "version 1 of its card in use\nversion 2 is not; see:" in said
+            listed = accord("hub", "list", cwd=tmp_path)
+            assert "approved *" in listed.out
+            assert "* the latest card is not in use" in listed.err
+            assert "Pays people quickly." in accord("hub", "diff", "pay", cwd=tmp_path).out
+
+
+def test_the_admins_key_is_shown_to_nobody_after_the_hub_was_killed(tmp_path):
+    """What listens at its address then is not the hub."""
+    with hub_served(tmp_path) as (process, _):
+        process.kill()
+    with showing_keys() as (other, shown):
+        (tmp_path / ".accord" / "hub.address").write_text(f"{other}\n")
+        assert accord("hub", "key", "list", "--hub", other, cwd=tmp_path).code != 0
+        assert shown == [None]
+
+
+def test_what_is_no_hub_is_called_so(tmp_path):
+    """As a web page at the usual port."""
+    with answering(lambda handler: (200, b"<html>hello")) as url:
+        done = accord("hub", "list", "--hub", url, cwd=tmp_path)
+    assert done.code != 0
+    assert f"what answers at {url} is no hub" in done.err
+    assert "Traceback" not in done.err
 
 
 @contextmanager
@@ -169,6 +251,7 @@ def test_a_file_of_agents_says_why_each_was_not_added(tmp_path):
             "ftp://nowhere",
         ]
         assert all(line.partition(": not added: ")[2] for line in lines[:2])
+        assert lines[1].endswith("write an address like https://hr.corp.example")
         shown = accord("hub", "set", "echo", "probe=free", "--hub", url, cwd=tmp_path).out
         assert "settings   changes=hold texts=hold" in shown
         assert "probe=free" in shown
@@ -176,7 +259,7 @@ def test_a_file_of_agents_says_why_each_was_not_added(tmp_path):
 
 def test_an_agent_registers_itself_and_leaves_in_good_order(tmp_path, monkeypatch):
     """Beats come ten times as often as usual, so that missing three of them does not take long."""
-    monkeypatch.setenv("ACCORD_HUB_BEAT_S", "1")
+    monkeypatch.setenv("ACCORD_HUB_HEARTBEAT_S", "1")
     with hub_served(tmp_path) as (_, url):
         echo = str(EXAMPLES / "echo.py")
         with served(echo, "--hub", url, cwd=tmp_path) as (process, _):
@@ -207,31 +290,55 @@ def test_verbs_of_an_admin(tmp_path, monkeypatch):
             return done.output
 
         hub("add", echo)
-        assert "no differences" in hub("diff", "echo")
+        assert "its first card" in hub("diff", "echo")
         approved = hub("approve", "echo")  # shows what it approves
-        assert f"interface JSONRPC {echo}" in approved
+        assert f"interface JSONRPC 1.0 {echo}" in approved
         assert "version 1 of its card in use" in approved
         assert "suspended" in hub("suspend", "echo")
         assert "approved" in hub("resume", "echo")
         assert "version 1" in hub("refresh", "echo")
         assert "team, hr" not in hub("set", "echo", "changes=pin", "--visibility", "private")
+        wrong = hub("set", "echo", "probe=sometimes", code=1)
+        assert "probe=sometimes: choose from on, free, off" in wrong
         assert "hr" in hub("team", "add", "hr") + hub("team", "list")
         text = hub("key", "new", "mia", "--role", "user", "--team", "hr")
         assert "accord_" in text
-        assert "role:user" in hub("key", "list")
+        assert "user" in hub("key", "list")
+        assert "publisher" in hub("user", "set", "https://id/sub", "--role", "publisher")
+        assert "https://id/sub" in hub("user", "list")
+        assert "removed" in hub("user", "remove", "https://id/sub")
+        assert "none" in hub("user", "list")
         made = hub("policy", "add", "deny", "!team:hr", "call", "skill:echo/*")
         rule = found(r"rule (\w+) is", made)
-        assert "deny" in hub("policy", "list")
+        assert hub("policy", "list").split()[-1] == "-"  # no limit, not a limit of 0
         assert hub("policy", "try", "echo", "--name", "x").startswith("deny")
         hub("policy", "remove", rule)
         hub("network", "add", "10.9.0.0/16", "--why", "the lab")
         assert "the lab" in hub("network", "list")
         hub("network", "remove", "10.9.0.0/16")
-        assert "network.add" in hub("audit")
+        keys = tmp_path / "us.pem"
+        keys.write_text(PEM)
+        trusted = found(r"id (\w+)", hub("trust", "add", "us", str(keys), "--expires", "90d"))
+        assert "us" in hub("trust", "list")
+        assert "not trusted any more" in hub("trust", "remove", trusted)
+        keys.write_text('{"no": JSON')
+        for wrong, why in ((str(keys), "is not JSON"), ("nothing.pem", "can't be read")):
+            assert f"Error: {wrong} {why}: " in hub("trust", "add", "us", wrong, code=1)
+        assert "is not JSON" in hub("add", "--file", str(keys), code=1)
+        keys.write_bytes(b"\xff\xfe")
+        assert "is not text" in hub("add", "--file", str(keys), code=1)
+        given = ["hub", "credential", "set", "echo", "apiKey", "--hub", url]
+        assert CliRunner().invoke(main, given, input="a-secret").output == "echo: apiKey is set\n"
+        assert "removed" in hub("credential", "remove", "echo", "apiKey")
+        mine = found(r"(\w+) +mia", hub("key", "list"))
+        assert f"key {mine} is revoked" in hub("key", "revoke", mine)
+        assert "mia" not in hub("key", "list")
+        assert "hr" in hub("team", "remove", "hr")
+        assert "none" in hub("team", "list")
+        assert re.search(r"^\d+ +\d{4}-\d\d-\d\d \d\d:\d\d +\S+ +network.add", hub("audit"), re.M)
         assert "whole" in hub("audit", "--verify")
-        (tmp_path / "export.json").write_text(hub("export"))
-        assert "there is an entry of this name" in hub("import", "export.json")
         assert "sealed anew: 0" in hub("rekey")
+        assert "no open alert" in hub("inbox", "--dismiss", "0", code=1)
         assert "none" in hub("inbox") + hub("credential", "list", "echo")
         assert "in use" in hub("reject", "echo", "1", code=1)
         assert "retired" in hub("remove", "echo")

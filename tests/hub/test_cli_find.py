@@ -31,9 +31,9 @@ def test_find_probe_and_check(tmp_path, monkeypatch):
         assert "it-desk is added" in hub("add", "--file", "catalog.json")
         found = hub("find", "reset password", "--takes", "text/plain").splitlines()
         assert (found[0].split()[0], found[1].split()[0]) == ("it-desk", "reset_password")
-        assert hub("find", "knit a sweater") == "none fits\n"
+        assert hub("find", "knit a sweater") == "no agent fits\n"
         assert json.loads(hub("find", "--tag", "visa", "-o", "json"))["total"] == 1
-        probed = hub("probe", "echo", "--message")
+        probed = hub("probe", "echo", "--send-message")
         assert probed.startswith("echo is up")
         assert "JSONRPC 1.0" in probed
         direct = CliRunner().invoke(main, ["check", echo]).output

@@ -1,4 +1,4 @@
-"""The page "Your first hub": every file and every command in it does what is shown."""
+"""The pages "Your first hub" and "Running a hub": every file and command does what is shown."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from tests.docs.page import ROOT, blocks, commands
 from tests.processes import Process, free_port, start, until_sync
 
 
-def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
+def test_the_pages_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
     """In a folder of its own, on other ports than those on the page."""
     monkeypatch.chdir(tmp_path)
     ports = {port: str(free_port()) for port in ("8080", "8001", "8002", "8003", "8004")}
@@ -22,7 +22,8 @@ def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
     typed: list[str] = []
     began = time.monotonic()
     with ExitStack() as running:
-        for language, text in blocks(ROOT / "docs" / "hub.md"):
+        pages = (ROOT / "docs" / "hub.md", ROOT / "docs" / "running-a-hub.md")
+        for language, text in (block for page in pages for block in blocks(page)):
             text = re.sub("|".join(ports), lambda match: ports[match[0]], text)
             if language == "python":
                 (tmp_path / found(r"^# (\w+\.py)", text)).write_text(text)
@@ -66,3 +67,11 @@ def check(words: list[str], shown: list[str]) -> None:
         )
 
     until_sync(is_shown)
+
+
+def test_the_reference_says_what_everything_is_for():
+    """Options, settings, rules and routes: no row of a table is empty."""
+    page = (ROOT / "docs" / "reference" / "hub.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 100
+    assert [row for row in rows if re.search(r"\|\s*\|$", row)] == []

@@ -44,7 +44,6 @@ REST = {
     "/agents/{name}/cards/{n}": VERSION,
     "/search": {"untrusted"},
     "/ai-catalog.json": CATALOG,
-    "/export": {"agents.card"},  # as it came
 }
 
 
@@ -125,7 +124,7 @@ def faults(shown: Shown) -> list[str]:
         is_fenced = any(f"{where}.".startswith(f"{place}.") for place in shown.fence)
         if MARK.search(text) and not is_fenced:
             found.append(f"{shown.face}: {where} shows {text[:80]!r}")
-        if HIDDEN in text and shown.face != "GET /export":
+        if HIDDEN in text:
             found.append(f"{shown.face}: {where} hides: {text[:80]!r}")
     return found
 

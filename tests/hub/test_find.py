@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from accord.hub import Health, Visibility
-from accord.hub.access.people import SYSTEM
+from accord.hub.access.principals import SYSTEM
 from accord.hub.aggregate import SURE
 from accord.hub.find import Finder, SearchFilters
 from accord.hub.find.words import request_words, words_of
@@ -24,7 +24,7 @@ from tests.reliability.harness import size
 async def fill(desk: Desk) -> None:
     """Add the agents of the stored cases."""
     for case in load_cases()[0]:
-        await desk.hub.registry.add(SYSTEM, card=card_of(case), name=case.name)
+        await desk.hub.admission.add(SYSTEM, card=card_of(case), name=case.name)
 
 
 async def first_five(finder: Finder, text: str) -> list[tuple[str, str]]:
@@ -35,8 +35,7 @@ async def first_five(finder: Finder, text: str) -> list[tuple[str, str]]:
 
 
 def test_words():
-    """Endings, case and accents do not matter; Chinese is pairs of characters."""
-    assert set(words_of("translate translation translating translations")) == {"translat"}
+    """Case and accents do not matter; Chinese is pairs of characters."""
     assert words_of("createEmployee HTTPServer Café") == words_of(
         "create employee http server cafe"
     )
@@ -72,17 +71,31 @@ async def test_the_stored_cases_by_words(tmp_path):
         ("policy", True),
         ("read the policy", True),
         ("polic", False),
+        ("university", False),
+        ("read university policies", False),
+        ("universe", True),
+        ("read universe policies", True),
     ],
 )
 async def test_a_match_by_stem_alone_is_never_a_sure_one(tmp_path, text, is_sure):
     """`police` found the skill about a policy with 100, and the hub's agent used it unasked."""
-    skill = {"id": "read_policy", "name": "Read policy", "description": "Read the policy."}
+    skill = {"id": "read_policy", "name": "Read policy", "description": "Read it, universe."}
     case = Case("insurance", "Insurance", [skill | {"tags": ["policy"]}])
     async with hub_at(tmp_path) as desk:
-        await desk.hub.registry.add(SYSTEM, card=card_of(case), name=case.name)
+        await desk.hub.admission.add(SYSTEM, card=card_of(case), name=case.name)
         found = (await desk.hub.finder.search(ADMIN, text)).agents
         scores = [one.score for agent in found for one in agent.skills]
         assert any(score >= SURE for score in scores) is is_sure, scores
+
+
+@pytest.mark.parametrize("text", ["translate", "translation", "translating", "translations"])
+async def test_endings_of_english_words_do_not_matter(tmp_path, text):
+    """SQLite's own stemmer (Porter) finds them."""
+    skill = {"id": "translate_text", "name": "Translate", "description": "Translates a text."}
+    case = Case("words", "Words", [skill | {"tags": ["language"]}])
+    async with hub_at(tmp_path) as desk:
+        await desk.hub.admission.add(SYSTEM, card=card_of(case), name=case.name)
+        assert await first_five(desk.hub.finder, text) == [("words", "translate_text")]
 
 
 async def test_none_fits(tmp_path):
@@ -142,7 +155,7 @@ async def test_a_caller_finds_only_what_it_sees(tmp_path):
     async with hub_at(tmp_path) as desk:
         for case, visibility in zip(cases[:3], Visibility, strict=True):
             team = "it" if visibility is Visibility.TEAM else ""
-            await desk.hub.registry.add(
+            await desk.hub.admission.add(
                 SYSTEM, card=card_of(case), name=case.name, visibility=visibility, team=team
             )
         await desk.key("bob")
@@ -170,11 +183,11 @@ async def test_the_index_follows_the_registry(tmp_path):
     case = load_cases()[0][0]
     async with hub_at(tmp_path) as desk:
         registry, finder = desk.hub.registry, desk.hub.finder
-        await registry.add(SYSTEM, card=card_of(case), name="hr")
+        await desk.hub.admission.add(SYSTEM, card=card_of(case), name="hr")
         assert await first_five(finder, "request vacation leave") == [("hr", "request_leave")]
         other = Case("hr", case.title, [case.skills[0]])
-        await registry.paste(SYSTEM, "hr", card_of(other))
-        await registry.approve(SYSTEM, "hr", 2)
+        await desk.hub.versions.paste(SYSTEM, "hr", card_of(other))
+        await desk.hub.versions.approve(SYSTEM, "hr", 2)
         assert await first_five(finder, "request vacation leave") == []
         assert await first_five(finder, "create employee record") == [("hr", "create_employee")]
         await registry.suspend(SYSTEM, "hr")
@@ -189,12 +202,11 @@ async def test_health_decides_between_equals(tmp_path):
     """Of two agents with the same skill, the one that is up comes first."""
     case = load_cases()[0][0]
     async with hub_at(tmp_path) as desk:
-        registry = desk.hub.registry
         for name in ("a", "b", "c"):
-            await registry.add(SYSTEM, card=card_of(case), name=name)
-        await registry.set_health("a", Health(state="broken"))
-        await registry.set_health("b", Health(state="up"))
-        await registry.set_health("c", Health(state="down"))
+            await desk.hub.admission.add(SYSTEM, card=card_of(case), name=name)
+        await desk.hub.health.set_health("a", Health(state="broken"))
+        await desk.hub.health.set_health("b", Health(state="up"))
+        await desk.hub.health.set_health("c", Health(state="down"))
         found = await desk.hub.finder.search(ADMIN, "create employee record")
         all_three = SearchFilters(state="up,broken,down")
         asked = await desk.hub.finder.search(ADMIN, "create employee record", all_three)

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from accord.hub import Hub, HubSettings
-from accord.hub.access.people import SYSTEM
+from accord.hub.access.principals import SYSTEM
 from accord.operations.table import VERSIONS
 from accord.push import PushSettings
 from tests.auth.matrix import Answer, Asked, Http, RpcDoor
@@ -63,7 +63,7 @@ async def world(tmp_path, outside, monkeypatch) -> AsyncIterator[World]:
         hub = Hub(settings, UNLIMITED, QUICK)
         await hub.app.open()
         stack.push_async_callback(hub.app.close)
-        await hub.registry.add(SYSTEM, card=card_at("http://agent.test/"), name="clerk")
+        await hub.admission.add(SYSTEM, card=card_at("http://agent.test/"), name="clerk")
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{hub.app.grpc_port}")
         stack.push_async_callback(channel.close)
         yield World(hub, channel)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from accord.check import Category, InterfaceProbe, ProbeReport
+from accord.engine.skills import definition_of
 from accord.hub import Health
 from accord.hub.probe import after_message, after_reach
 from accord.hub.probe.busy import BUSY_MS, LoopWatch
@@ -121,7 +122,7 @@ async def test_an_agent_that_comes_and_goes_is_one_line_of_the_inbox(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as baker:
         await desk.add(baker.url, name="baker")
         for state in ("up", "degraded", "up", "degraded"):
-            await desk.hub.registry.set_health("baker", Health(state=state))
+            await desk.hub.health.set_health("baker", Health(state=state))
         inbox = (await desk.call("GET", "/inbox")).body
         assert [one["said"] for one in inbox["alerts"] if one["kind"] == "health"] == [
             "baker is degraded, was up."
@@ -258,7 +259,7 @@ async def test_a_probe_with_the_hubs_credential(tmp_path):
     from accord.auth import ApiKeys
 
     agent = agent_named("Vault")
-    agent.auth = ApiKeys(keys={"secret-key-of-the-hub-1": "hub"})
+    definition_of(agent).auth = ApiKeys(keys={"secret-key-of-the-hub-1": "hub"})
     app = agent.app()
     async with serving(app, app.close) as url, hub_at(tmp_path) as desk:
         await desk.add(url, name="vault")
@@ -299,10 +300,11 @@ async def test_what_a_probe_found_does_not_bring_back_who_left_meanwhile(tmp_pat
         left = Health(state="gone", category="LEFT")
         found = Health(state="degraded", category="REFUSED")
         await asyncio.gather(
-            registry.set_health("baker", left), registry.set_health("baker", found, probed_ms=0)
+            desk.hub.health.set_health("baker", left),
+            desk.hub.health.set_health("baker", found, probed_ms=0),
         )
         assert registry.get("baker").health.state == "gone"
-        await registry.set_health("baker", found)  # by its own word
+        await desk.hub.health.set_health("baker", found)  # by its own word
         assert registry.get("baker").health.state == "degraded"
 
 

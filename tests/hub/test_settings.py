@@ -1,5 +1,7 @@
 """Settings of a hub: every option by its variable, and nothing that is not there."""
 
+import re
+
 import click
 import pytest
 
@@ -14,7 +16,12 @@ VALUES = {
     "no_console": "true",
     "port": "9000",
     "grpc_port": "9001",
+    "role": "admin=a",
+    "workers": "2",
+    "preview": "1.1",
 }
+SEVERAL = {"preview": ("1.1", "1.1"), "role": ("admin=a", "publisher=b")}
+BESIDE = {"oidc_client": {"ACCORD_HUB_OIDC": "https://id.example"}}  # what an option needs
 
 
 def options() -> list[click.Parameter]:
@@ -26,11 +33,12 @@ def test_every_option_can_be_set_by_its_variable(option):
     """As `--help` says: ACCORD_HUB_ and the name of the option."""
     variable = "ACCORD_HUB_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
     value = VALUES.get(option.name, "a")
-    found = getattr(HubSettings.of({}, {variable: value}), option.name)
-    assert found != getattr(HubSettings(), option.name)
+    given = BESIDE.get(str(option.name), {}) | {variable: value}
+    assert getattr(HubSettings.of({}, given), option.name) != getattr(HubSettings(), option.name)
     if option.multiple:
-        both = HubSettings.of({}, {variable: "10.0.0.0/8, b"})
-        assert getattr(both, option.name) == ("10.0.0.0/8", "b")
+        several = SEVERAL.get(str(option.name), ("10.0.0.0/8", "b"))
+        both = HubSettings.of({}, {variable: ", ".join(several)})
+        assert getattr(both, option.name) == several
 
 
 def test_what_was_typed_counts_before_the_environment():
@@ -54,8 +62,23 @@ def test_an_empty_variable_is_as_none():
     ],
 )
 def test_a_variable_that_is_not_known_is_an_error_with_the_nearest_name(variable, hint):
-    with pytest.raises(ValueError, match=f"no setting {variable}; do you mean {hint}\\?"):
+    with pytest.raises(ValueError, match=f"no setting {variable}; did you mean '{hint}'\\?"):
         HubSettings.of({}, {variable: "off"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("ACCORD_HUB_LOG_LEVEL", "loud", "choose from critical, error, warning, info, debug"),
+        ("ACCORD_HUB_GUESTS", "yes", "choose from off, see, call"),
+        ("ACCORD_HUB_PREVIEW", "7.7", "choose from 1.1"),
+        ("ACCORD_HUB_PORT", "http", "expected a whole number, got text"),
+    ],
+)
+def test_a_value_that_a_setting_does_not_take_is_named_with_its_choices(variable, value, why):
+    setting = variable.removeprefix("ACCORD_HUB_").lower()
+    with pytest.raises(ValueError, match="^" + re.escape(f"{setting}={value}: {why}")):
+        HubSettings.of({}, {variable: value})
 
 
 def test_variables_of_the_commands_are_known():
@@ -67,8 +90,10 @@ def test_variables_of_the_commands_are_known():
     [
         {"port": -1},
         {"grpc_port": 70_000},
-        {"beat_s": 0},
-        {"missed_beats": 0},
+        {"workers": 0},
+        {"workers": 65},
+        {"heartbeat_s": 0},
+        {"missed_heartbeats": 0},
         {"poll_s": -1},
         {"calls_per_minute": -5},
         {"check_s": -1},

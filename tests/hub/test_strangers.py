@@ -143,7 +143,7 @@ async def test_no_card_holds_up_the_hub(tmp_path, texts):
         await adding
         before = desk.hub.registry.get("slow").latest
         server.card = json.dumps(server.base(defaultOutputModes=[]), ensure_ascii=False).encode()
-        assert (await desk.hub.registry.refresh("slow")).latest == before + 1
+        assert (await desk.hub.versions.refresh("slow")).latest == before + 1
 
 
 async def test_a_search_with_many_accents_is_answered(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from accord import connect
 from accord.auth import SigningKey, sign_card
-from accord.hub.gate.gate import VIA
+from accord.hub.gate import VIA
 from accord.protocol import lenient
 from tests.auth.test_cards import ATTACKS, AgentCard, keys, signed_value
 from tests.auth.tokens import jwks, public_pem

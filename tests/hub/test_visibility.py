@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from accord.hub.api import ROUTES
 from tests.hub.hubs import Answer, hub_at, serving_card
 
 RANKS = {"guest": 0, "user": 1, "publisher": 2, "owner": 1, "admin": 3}
@@ -32,7 +31,7 @@ async def test_hidden_is_missing_byte_for_byte(tmp_path, store):
         secret, missing = "secret-hr", "nobody-hr"
         await desk.add(server.url, name=secret, visibility="team", team="hr")
         compared = 0
-        for route in ROUTES:
+        for route in desk.hub.routes.all:
             if "{name}" not in route.path or not route.path.startswith("/agents/"):
                 continue
             path = route.path.replace("{n}", "1").replace("{scheme}", "key")
@@ -81,7 +80,7 @@ async def test_an_owner_changes_their_own_entry_and_no_other(tmp_path):
         await desk.key("pub", "publisher")
         await desk.key("other", "publisher")
         await desk.approve(await desk.add(server.url, by="pub"))
-        for route in ROUTES:
+        for route in desk.hub.routes.all:
             if route.may == "owner":
                 path = re.sub(
                     r"\{(\w+)\}", lambda m: "baker" if m[1] == "name" else "1", route.path

@@ -11,6 +11,7 @@ import pytest
 
 from accord import Agent, Context, connect
 from accord.client import NO_RETRY, Unreachable
+from accord.engine.skills import definition_of
 from accord.tools import from_agent, from_skills
 from tests.integrations.agents import served, trip_planner, workshop
 from tests.processes import free_port
@@ -84,7 +85,7 @@ async def test_each_skill_is_a_function():
     async with connect(agent) as client:
         names = [function.__name__ for function in from_skills(client)]
         assert names[:2] == ["workshop_order", "workshop_double"]
-        assert len(names) == len(agent.skills)
+        assert len(names) == len(definition_of(agent).skills)
         assert from_agent(client).__name__ == "workshop"
         assert from_agent(client, name="make").__name__ == "make"
 

@@ -111,7 +111,9 @@ async def test_extensions_are_declared_in_the_card(connect):
             "urn:accord:resume:1": False,
             "urn:accord:idempotent:1": False,
             "urn:accord:schema:1": False,
+            "urn:accord:files:1": False,
             "urn:accord:probe:1": False,
+            "urn:accord:fork:1": False,
             "urn:accord:push-artifacts:1": False,
             "https://ext.example/units/v2": True,
         }

@@ -3,6 +3,7 @@
 import pytest
 
 from accord import Agent, Reply
+from accord.engine.skills import definition_of
 from accord.model import AgentExtension, errors
 from tests.drive import refusal_of, say
 
@@ -40,7 +41,9 @@ async def provoke(client, reason):
 def agent_for(reason):
     agent = Agent("Troubled")
     if reason == "EXTENSION_SUPPORT_REQUIRED":
-        agent.extensions.append(AgentExtension(uri="https://ext.example/v1", required=True))
+        definition_of(agent).extensions.append(
+            AgentExtension(uri="https://ext.example/v1", required=True)
+        )
 
     @agent.skill
     async def echo(request: str):
@@ -94,7 +97,7 @@ def test_no_two_errors_share_a_reason_or_an_a2a_code():
         for kind in kinds
         if -32099 <= kind.code <= -32001 and kind is not errors.UnsupportedMediaType
     ]
-    assert len({kind.code for kind in own}) == len({kind.reason for kind in own}) == len(own) == 9
+    assert len({kind.code for kind in own}) == len({kind.reason for kind in own}) == len(own) == 10
 
 
 async def test_a_refused_request_leaves_no_trace(connect, store):

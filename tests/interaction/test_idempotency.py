@@ -7,6 +7,7 @@ import pytest
 
 from accord import Agent, Ask, Context, Reply
 from accord.server.request import HttpRequest, ServerUrl, Target
+from accord.store import FOREVER_MS
 from accord.store.memory import MemoryStore
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
@@ -138,10 +139,10 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def idempotency(self, namespace, key, since_ms):
+    async def idempotency(self, namespace, key, kept_ms=FOREVER_MS):
         self.asked.set()
         await self.gate.wait()
-        return await super().idempotency(namespace, key, since_ms)
+        return await super().idempotency(namespace, key, kept_ms)
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])

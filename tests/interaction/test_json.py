@@ -267,6 +267,15 @@ async def test_what_is_no_whole_number_is_refused(connect_http, length):
         )
 
 
+async def test_a_refusal_names_types_as_a_user_knows_them(connect_http):
+    """Python's names of types mean nothing to a client in another language."""
+    async with connect_http(echo) as client:
+        refused = await refusal_of(client.send(say(configuration={"historyLength": "one"})))
+        assert refused.violations["configuration.historyLength"] == (
+            "expected a whole number or null, got text"
+        )
+
+
 async def test_quoted_booleans_are_refused(connect_http):
     """Only true and false are (section 2)."""
     async with connect_http(echo) as client:

@@ -9,6 +9,7 @@ from starlette.routing import Mount, Route
 
 from accord import Agent
 from accord.auth import ApiKeys
+from accord.engine.skills import definition_of
 from tests.drive import BINDINGS, JsonRpc, kinds, refusal_of, say, serving, state_of, text_of
 from tests.push.webhook import webhook
 
@@ -131,8 +132,8 @@ async def test_the_extended_card_of_a_tenant_names_its_path():
     one, two = Agent("One"), Agent("Two")
     for agent in (one, two):
         agent.skill(echo)
-        agent.is_extended_card_public = True
-        agent.extend_card = lambda card, caller: card
+        definition_of(agent).is_extended_card_public = True
+        definition_of(agent).extend_card = lambda card, caller: card
     app = one.app(beside=[two])
     async with serving(app, app.close) as url, aiohttp.ClientSession() as http:
         async with http.get(f"{url}/two/extendedAgentCard") as response:  # also the agent's path

@@ -57,6 +57,35 @@ async def test_each_is_an_agent_of_its_own_over_every_binding(binding):
                 await client.cancel(seen["human-resources"])
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_names_in_another_script_have_paths_too(binding):
+    """Each its own, the same every time."""
+    agents = [named("天气"), named("酒店"), named("酒店 Agent"), named("Погода"), named("🚀")]
+    app = agents[0].app(beside=agents[1:], grpc_port=0)
+    assert agents[0].slug == "agent-4d947325"
+    async with app.serving() as url:
+        for agent in agents:
+            async with connect(f"{url}/{agent.slug}", binding=binding) as client:
+                assert (await client.send("hi")).text == f"{agent.name}: hi"
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("HR & IT", "hr-it"),
+        ("Café", "caf"),
+        ("Agent №5", "agent-5"),
+        ("天气", "agent-4d947325"),
+        ("天气 2", "2-3eec3482"),
+        ("x" * 300, "x" * 100),
+        ("天 " + "x" * 300, "x" * 91 + "-2822e076"),
+    ],
+)
+def test_a_name_in_paths(name, slug):
+    """Names in Latin letters stay what they were: stores and addresses have them."""
+    assert Agent(name).slug == slug
+
+
 async def test_the_root_says_which_there_are():
     """Whoever knows the address alone finds the agents below it."""
     app = named("HR").app(beside=[named("IT")])

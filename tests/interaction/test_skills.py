@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from accord import Agent, Artifact, Ask, Caller, Context, File, Message, Part, Reply, StatusMessage
+from accord.engine.skills import definition_of
 from accord.model import Role
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
@@ -205,7 +206,7 @@ def test_a_skill_without_a_name_is_called_by_the_words_of_its_id(id_, name):
     """People read the name on the card and in the console: `orderHardware` is no word."""
     agent = Agent("Office")
     agent.skill(lambda text: text, id=id_)
-    assert agent.skills[id_].card.name == name
+    assert definition_of(agent).skills[id_].card.name == name
 
 
 async def test_a_message_may_name_its_skill(connect):

@@ -14,6 +14,7 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 
 from accord import Agent, File
 from accord.client import connect
+from accord.protocol import BindingName
 from accord.protocol.v03.file_bytes import Form, form_of_caller, form_of_server
 from tests.client.clerk import started
 from tests.drive import serving
@@ -107,7 +108,7 @@ async def test_a_grpc_client_by_the_letter(agent, content):
         assert (text.text, file.file.file_with_bytes) == (content.hex(), content)
 
 
-async def exchanged(url: str, binding: str) -> None:
+async def exchanged(url: str, binding: BindingName) -> None:
     """Our client sends every content, and reads it from the answer, from the task, and from a
     stream.
     """

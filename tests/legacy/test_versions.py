@@ -17,7 +17,7 @@ from tests.processes import run_sync
 SOURCE = Path(accord.__file__).parent
 ROOT = SOURCE.parent.parent
 
-FOLDERS = {"V0_3": "v03", "V0_1": "v01"}
+FOLDERS = {"V0_3": "v03", "V0_1": "v01", "V1_1": "v11"}
 
 # What is left answers, what was deleted is unknown.
 PROBE = """
@@ -57,25 +57,54 @@ def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path
     assert codes in done.out
 
 
+CLIENT_PROBE = """
+import asyncio
+import accord
+
+agent = accord.Agent("Echo")
+
+@agent.skill
+async def echo(text: str) -> str:
+    return text
+
+async def main():
+    async with accord.connect(agent) as client:
+        print(accord.__file__, (await client.send("hi")).text, client.version)
+
+asyncio.run(main())
+"""
+
+
+def test_deleting_the_preview_removes_it_from_server_and_client(tmp_path):
+    """A folder, and a row in both tables."""
+    package = tmp_path / "accord"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(package / "protocol" / FOLDERS["V1_1"])
+    for file, row in (("operations/table.py", "V1_1"), ("protocol/spoken.py", "_V1_1")):
+        (package / file).write_text(_without(row, (package / file).read_text()))
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = run_sync(sys.executable, "-c", CLIENT_PROBE, env=path)
+    assert done.out == f"{package / '__init__.py'} hi 1.0\n", done.err
+    done = run_sync(sys.executable, "-c", PROBE, env=path)
+    assert "[0, 0, 0]" in done.out, done.err
+
+
 def _without(name: str, source: str) -> str:
     """The table without a version: its row, its place among the versions, and the import of its
     codecs.
     """
     tree = ast.parse(source)
-    gone = f"protocol.{FOLDERS[name]}"
+    gone = FOLDERS[name.lstrip("_")]
     tree.body = [
         node
         for node in tree.body
         if not (isinstance(node, ast.Assign) and _target(node) == name)
-        and not (isinstance(node, ast.ImportFrom) and node.module == gone)
+        and not (isinstance(node, ast.ImportFrom) and (node.module or "").endswith(gone))
     ]
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and _target(node) == "VERSIONS":
-            assert isinstance(node.value, ast.Tuple)
-            node.value.elts = [
-                item
-                for item in node.value.elts
-                if not (isinstance(item, ast.Name) and item.id == name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple):
+            node.elts = [
+                item for item in node.elts if not (isinstance(item, ast.Name) and item.id == name)
             ]
     return ast.unparse(tree)
 

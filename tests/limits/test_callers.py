@@ -5,7 +5,7 @@ directory of tasks itself.
 import pytest
 
 from accord.engine.log.entries import About
-from accord.engine.reading import Accepted, View
+from accord.engine.reading import Receipt, View
 from accord.engine.tasks import Tasks
 from accord.model import (
     Limits,
@@ -42,7 +42,7 @@ async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
             history=[message],
         )
         log, turn = tasks.directory.create(Namespace(caller=caller), task, "skill", About(), 1)
-        receipt = tasks.receipt(Accepted(log, turn.number), is_new=True)
+        receipt = Receipt(tasks.views, log, turn.number, is_new=True)
         views.append(await receipt.stream())
         receipt.close()
     return views

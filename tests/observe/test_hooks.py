@@ -77,6 +77,23 @@ async def test_a_question_is_a_change_of_state():
     assert states == ["submitted", "working", "input-required", "working", "completed"]
 
 
+async def test_of_a_fork_hooks_are_told_what_happens_to_it():
+    """Not again what happened to the forked task."""
+    agent, states, events = desk(), [], []
+    agent.on_task(lambda task: states.append(task.status.state.word))
+    agent.on_event(lambda event: events.append(type(event)))
+    async with connect(agent) as client:
+        asked = await client.send("colour", skill="choose")
+        await asked.answer("red")
+        waiting = await client.fork(asked.task_id, at=3)
+        assert (await waiting.answer("blue")).text == "blue"
+    assert states == [
+        *("submitted", "working", "input-required", "working", "completed"),
+        *("input-required", "working", "completed"),
+    ]
+    assert events.count(Task) == 1
+
+
 class Seen:
     """A hook that is an object."""
 

@@ -54,7 +54,7 @@ def main(
         grace_s=float(grace_s),
         allow_hosts=["127.0.0.1"],
         push=PushSettings(schedule_s=(0.0, *(0.05,) * 60), breaker_s=0.1),
-        log_level=os.environ.get("ACCORD_TEST_LOG", "debug"),
+        log_level="debug",
     )
 
 

@@ -15,6 +15,7 @@ from accord.push.delivery import Verdict, _judged
 from accord.push.outbox import FIRST_ATTEMPT_S, Outbox
 from accord.push.settings import SCHEDULE_S
 from accord.store.memory import MemoryStore
+from accord.testing import Clock
 from tests.drive import PATIENCE_S, JsonRpc, say, serving
 
 from .webhook import Call, Webhook, webhook
@@ -158,7 +159,7 @@ async def test_a_dead_letter_is_replayed(hook: Webhook):
         first = list(await hook.ended())
         [letter] = await server.store.pushes.letters(9)
         await server.until(lambda push: push.sent == push.upto)
-        await server.store.pushes.replay([letter.n], now_ms=0)
+        await server.store.pushes.replay([letter.n])
         calls = await hook.until(lambda calls: len(calls) == 6)
         assert kinds(calls[3:]) == ["task", "working", "completed"]
         ids = [call.headers["webhook-id"] for call in calls]
@@ -187,37 +188,34 @@ async def test_410_disables_and_the_owner_sees_why(hook: Webhook):
 # The schedule, by a clock of the test's
 
 
-class Clock:
-    """Milliseconds since 1970, as the test sets them."""
-
-    def __init__(self) -> None:
-        self.ms = 10_000_000_000_000  # later than any commit
-
-    def __call__(self) -> int:
-        return self.ms
+def advance_to(clock: Clock, at_ms: int) -> None:
+    clock.advance((at_ms - clock.now_ms()) / 1000)
 
 
 async def _attempts(hook: Webhook, settings: PushSettings, chance: float, count: int):
     """Fail again and again; return the pauses between attempts, and the webhook in the end."""
     clock, pauses = Clock(), []
-    async with served(settings) as server:
-        server.outbox._clock_ms, server.outbox._chance = clock, lambda: chance
+    async with served(settings, store=clock.store()) as server:
+        server.outbox._chance = lambda: chance
         hook.judge = lambda call: 500
         await server.send("ask", hook.url)
         for n in range(1, count + 1):
             push = await server.until(
                 lambda push, n=n: (
-                    (len(hook.calls) >= n and (push.due_ms or 0) > clock.ms and push.tries == n)
+                    (
+                        len(hook.calls) >= n
+                        and (push.due_ms or 0) > clock.now_ms()
+                        and push.tries == n
+                    )
                     or push.disabled
                     or push.sent
                 )
             )
             if push.tries != n:
                 break
-            pauses.append((push.due_ms - clock.ms) / 1000)
-            clock.ms = push.due_ms
+            pauses.append((push.due_ms - clock.now_ms()) / 1000)
             server.outbox._breakers.clear()
-            server.outbox._looker.wake()
+            advance_to(clock, push.due_ms)
         return pauses, await server.push(), await server.store.pushes.letters(9)
 
 
@@ -240,12 +238,11 @@ async def test_pauses_vary_by_a_fifth(hook: Webhook, chance: float, factor: floa
 
 async def test_retry_after_lengthens_a_pause(hook: Webhook):
     clock = Clock()
-    async with served(PushSettings()) as server:
-        server.outbox._clock_ms = clock
+    async with served(PushSettings(), store=clock.store()) as server:
         hook.answers.append((503, {"Retry-After": "1000"}))
         await server.send("ask", hook.url)
         push = await server.until(lambda push: push.tries == 1)
-        assert push.due_ms == clock.ms + 1_000_000
+        assert push.due_ms == clock.now_ms() + 1_000_000
 
 
 async def test_an_endpoint_that_fails_for_five_days_is_disabled(hook: Webhook):
@@ -253,21 +250,20 @@ async def test_an_endpoint_that_fails_for_five_days_is_disabled(hook: Webhook):
     schedule = (0.0, 86400.0, 86400.0, 86400.0)
     settings = PushSettings(schedule_s=schedule, breaker_s=0.0)
     clock = Clock()
-    async with served(settings) as server:
-        server.outbox._clock_ms, server.outbox._chance = clock, lambda: 0.5
+    async with served(settings, store=clock.store()) as server:
+        server.outbox._chance = lambda: 0.5
         hook.judge = lambda call: 500
         await server.send("ask", hook.url)
-        started = clock.ms
+        started = clock.now_ms()
         while True:
             push = await server.until(
-                lambda push: push.disabled or (server.is_idle and push.due_ms > clock.ms)
+                lambda push: push.disabled or (server.is_idle and push.due_ms > clock.now_ms())
             )
             if push.disabled:
                 break
-            clock.ms = push.due_ms
             server.outbox._breakers.clear()
-            server.outbox._looker.wake()
-        assert (clock.ms - started) / 86_400_000 == 5
+            advance_to(clock, push.due_ms)
+        assert (clock.now_ms() - started) / 86_400_000 == 5
         assert push.disabled.startswith("every attempt failed for 5 days: 500")
         letters = await server.store.pushes.letters(9)
         assert [(one.first, one.last) for one in letters] == [(2, 3), (1, 1)]
@@ -306,12 +302,12 @@ async def test_the_circuit_breaker_leaves_a_dead_endpoint_alone():
         await hook.until(lambda calls: len(calls) >= 5)
         [breaker] = server.outbox._breakers.values()
         async with asyncio.timeout(PATIENCE_S):
-            while not breaker.is_open:  # noqa: ASYNC110  nobody is told
+            while not breaker.left_s:  # noqa: ASYNC110  nobody is told
                 await asyncio.sleep(0.005)
         hook.judge = None
         wanted = {(task_id, kind) for task_id in ids for kind in ("task", "working", "completed")}
         await hook.until(lambda calls: {(c.task_id, c.kind) for c in calls} >= wanted)
-        assert not breaker.is_open
+        assert breaker.is_closed
         first = dict[tuple[str, str], int]()
         for place, call in enumerate(hook.calls):
             first.setdefault((call.task_id, call.kind), place)

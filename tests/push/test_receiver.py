@@ -117,6 +117,10 @@ REFUSED: dict[str, Any] = {
     "signed by nobody": lambda: (by_key(), _unsigned(Sender().call())),
     "an altered body": lambda: (by_key(), _with_body(Sender().call(), b'{"x":1}')),
     "another agent": lambda: (by_key(), Sender(issuer="https://evil.example").call()),
+    "another port": lambda: (
+        Receiver(agent="http://localhost:8001", jwks=KEYRING.jwks()),
+        Sender(issuer="http://127.0.0.1:8002").call(),
+    ),
     "another webhook": lambda: (by_key(url="https://you.example/hook"), Sender().call()),
     "another path": lambda: (by_key(url=f"{HOOK}/2"), Sender().call()),
     "for no webhook": lambda: (
@@ -190,7 +194,7 @@ async def test_a_replay_is_refused(how: str):
     receiver = by_key() if how == "key" else by_secret()
     call = Sender().call() if how == "key" else Sender().by_secret()
     assert await receiver.receive(*call) is not None
-    with pytest.raises(Refusal, match="received before"):
+    with pytest.raises(Refusal, match="already received"):
         await receiver.receive(*call)
 
 
@@ -298,6 +302,20 @@ def helper() -> Agent:
         yield "two"
 
     return agent
+
+
+async def test_this_machine_has_several_names():
+    """An agent that is called as localhost signs as 127.0.0.1."""
+    told: list[Notified] = []
+    app = helper().app(allow_hosts=["127.0.0.1"], push=True)
+    async with app.serving() as url:
+        named = url.replace("127.0.0.1", "localhost")
+        assert named != url
+        receiver = Receiver(told.append, agent=named)
+        async with serving_asgi(receiver, _nothing) as hook, connect(named) as client:
+            receiver.url = hook
+            await client.send("go", push=TaskPushNotificationConfig(url=hook))
+    assert [one.state.word for one in told] == ["submitted", "working", "completed"]
 
 
 @pytest.mark.parametrize("how", ["bare", "mounted", "routed"])

@@ -23,6 +23,12 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCORD_KEY", new_key())
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch, patient: None) -> None:
+    """A send does not learn that another process has delivered, and waits in vain."""
+    monkeypatch.setattr("accord.push.outbox.FIRST_ATTEMPT_S", 0.1)
+
+
 def helper(gate: asyncio.Event) -> Agent:
     agent = Agent("Helper")
 

@@ -21,6 +21,8 @@ from .webhook import Call, Webhook
 
 HERE = Path(__file__).parent
 
+pytestmark = pytest.mark.outside
+
 
 def helper() -> Agent:
     agent = Agent("Helper")

@@ -15,14 +15,12 @@ import pytest
 
 from accord import Agent
 from accord.auth import new_key
-from accord.model import Unavailable, now_ms
+from accord.model import Unavailable
+from accord.net.breaker import FAILURES
 from accord.push import PushSettings
-from accord.push.breaker import FAILURES
 from accord.push.outbox import LEASE_MS
-from accord.store import CommitFailed
-from accord.store.memory import MemoryStore
+from accord.store import CommitFailed, SystemClock, open_store
 from accord.store.postgres import PostgresStore
-from accord.store.sqlite.store import SqliteStore
 from tests.drive import JsonRpc, refusal_of, say, serving
 from tests.postgres import execute, schema_url
 from tests.processes import until
@@ -74,7 +72,7 @@ class FailingDatabase:
         self.store, self._times = store, times
         schema = self._schema = store.options.schema
         # Taking a webhook is an update too, and has to succeed.
-        its = "%SET sent%" if operation == SETTLE else "UPDATE%SET due_ms = $3%"
+        its = "%SET sent%" if operation == SETTLE else "UPDATE%SET due_ms = %endpoint = $2%"
         for sql in (
             "CREATE SEQUENCE {s}.faults",
             "CREATE FUNCTION {s}.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -100,13 +98,30 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accord.push.outbox.LOOK_S", 0.02)
 
 
+class LaterClock(SystemClock):
+    """The clock of this process, and a while later if a test says so."""
+
+    later_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.later_ms
+
+
+async def let_leases_end(store: Any) -> None:
+    if isinstance(store, PostgresStore):
+        await store.fetch("UPDATE {s}.pushes SET due_ms = 1 WHERE due_ms IS NOT NULL")
+    else:
+        store.clock.later_ms = 2 * LEASE_MS
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Any]:
     if request.param == "postgres":
         with schema_url() as url:
             yield PostgresStore(url)
     else:
-        yield MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "tasks.db")
+        url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'tasks.db'}"
+        yield open_store(url, clock=LaterClock())
 
 
 @asynccontextmanager
@@ -166,8 +181,7 @@ async def test_an_outcome_that_was_not_stored_at_first_delivers_nothing_again(
         await client.send(say("go", configuration=inline))
         if times > 2:  # the time for which it was taken runs out meanwhile
             await until(lambda: client.outbox._is_unsettled)
-            later_ms = 2 * LEASE_MS
-            client.outbox._clock_ms = lambda: now_ms() + later_ms
+            await let_leases_end(store)
         assert await all_of_it(store, hook, faults) == expected
         assert len(await store.pushes.letters(10)) == letters
         (push,) = await store.pushes.listed(2)

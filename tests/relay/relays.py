@@ -7,6 +7,7 @@ from typing import Any
 
 from accord import Agent, Context, File, Reply
 from accord.client import Client, Retry, connect
+from accord.engine.skills import definition_of
 from accord.model import RESUME, InvalidParams
 from accord.relay import fetch_card
 from accord.server.http1 import HttpServer
@@ -127,7 +128,7 @@ async def proxied(url: str, door: str = "jsonrpc-1.0", **options: Any) -> Agent:
     binding, version = DOORS[door]
     made: list[Client] = []
 
-    async def call(errand: Any) -> Client:
+    async def call(context: Any) -> Client:
         if not made:
             brief = Retry(max_time_s=1.0, first_max_time_s=1.0)
             made.append(connect(url, binding=binding, version=version, retry=brief))
@@ -139,7 +140,7 @@ async def proxied(url: str, door: str = "jsonrpc-1.0", **options: Any) -> Agent:
 
     card = await asyncio.to_thread(fetch_card, url)
     agent = Agent.proxy(card, connect=call, **options)
-    agent.on_close.append(close)
+    definition_of(agent).on_close.append(close)
     return agent
 
 

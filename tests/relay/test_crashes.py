@@ -9,6 +9,7 @@ import pytest
 
 from accord import Agent, Context
 from accord.client import Client, connect
+from accord.engine.skills import definition_of
 from accord.model import IDEMPOTENT, AgentCard, TaskState
 from tests.engine.processes import Disk, Memory, Process, message, reaches, state_of, text_of, told
 from tests.relay.relays import Gate, clerk, proxied, served, switched
@@ -181,15 +182,15 @@ async def test_an_answer_that_may_not_have_arrived(disk: Disk) -> None:
     reached = asyncio.Event()
     async with served(agent) as url, connect(url) as direct:
         relay = await proxied(url)
-        function: Any = relay.skills["work"].function
+        function: Any = definition_of(relay).skills["work"].function
         work = function.__self__  # the relay
         connect_ = work.connect
 
-        async def slow(errand: Any) -> Client:
+        async def slow(context: Any) -> Client:
             if held.is_set():
                 reached.set()
                 await asyncio.Event().wait()
-            return await connect_(errand)
+            return await connect_(context)
 
         work.connect = slow
         async with disk.dying(relay) as process:

@@ -7,7 +7,7 @@ from accord import Agent
 from accord.auth import Caller
 from accord.client import connect
 from accord.model import TaskState
-from accord.relay import Errand
+from accord.relay import RequestContext
 from tests.docs.page import ROOT, blocks
 from tests.relay.relays import clerk, served
 
@@ -29,8 +29,8 @@ async def test_a_relay_of_an_address():
 async def test_clients_by_caller_and_member():
     names: dict[str, Any] = {}
     exec(PROGRAMS[1], names)
-    errand = Errand(caller=Caller(name="ada"))
-    client = await names["client_for"](errand)
-    assert errand.member == "north"
-    assert await names["client_for"](errand) is client
+    context = RequestContext(caller=Caller(name="ada"))
+    client = await names["client_for"](context)
+    assert context.member == "north"
+    assert await names["client_for"](context) is client
     assert names["in_front_of"](clerk().app().card("http://localhost")).name == "Clerk"

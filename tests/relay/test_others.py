@@ -8,6 +8,8 @@ import pytest
 
 from accord import Agent
 from accord.client import Client, connect
+from accord.engine.skills import definition_of
+from accord.protocol import BindingName, VersionNumber
 from accord.relay import fetch_card
 from tests.client.clerk import Contract, Hooks, ListedHooks, started
 from tests.relay.relays import served
@@ -19,16 +21,18 @@ class Relayed(Contract, Hooks, ListedHooks):
     """The life of a task, through a relay, which adds webhooks and their lists."""
 
     @pytest.fixture
-    async def client(self, url: str, door: tuple[str, str]) -> AsyncIterator[Client]:
+    async def client(
+        self, url: str, door: tuple[BindingName, VersionNumber]
+    ) -> AsyncIterator[Client]:
         binding, version = door
         made = await connect(url, binding=binding, version=version)
         assert (made.binding, made.version) == door
 
-        async def call(errand: object) -> Client:
+        async def call(context: object) -> Client:
             return made
 
         relay = Agent.proxy(fetch_card(url), connect=call)
-        relay.on_close.append(made.close)
+        definition_of(relay).on_close.append(made.close)
         front = served(relay, allow_hosts=["127.0.0.1"])
         async with front as address, connect(address) as client:
             yield client

@@ -24,6 +24,7 @@ NEEDS = {
 
 async def main(extra: str) -> None:
     from accord import Agent, connect
+    from accord.protocol import BindingName
 
     agent = Agent("Smoke", description="Is it there?")
 
@@ -36,7 +37,10 @@ async def main(extra: str) -> None:
         port = 0 if extra == "grpc" else None
         app = agent.app(store=f"sqlite:///{folder}/smoke.db", grpc_port=port)
         async with app.serving() as url:
-            for binding in ["JSONRPC", "HTTP+JSON", *(["GRPC"] if extra == "grpc" else [])]:
+            bindings: list[BindingName] = ["JSONRPC", "HTTP+JSON"]
+            if extra == "grpc":
+                bindings.append("GRPC")
+            for binding in bindings:
                 async with connect(url, binding=binding) as client:
                     assert (await client.send("hello")).text == "hello", binding
     root = Path(importlib.import_module("accord").__file__ or "").parent

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from accord.store import FOREVER_MS
 from accord.store.contract import Idempotency, Namespace, Record, Row
 from accord.store.memory import MemoryStore
 from tests.reliability.agents.busy import agent
@@ -43,9 +44,9 @@ class Slow(MemoryStore):
         return rows
 
     async def idempotency(
-        self, namespace: Namespace, key: str, since_ms: int
+        self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS
     ) -> Idempotency | None:
-        record = await super().idempotency(namespace, key, since_ms)
+        record = await super().idempotency(namespace, key, kept_ms)
         await pass_turns(self._chance.randrange(10))
         return record
 

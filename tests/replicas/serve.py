@@ -9,6 +9,7 @@ from pathlib import Path
 
 from accord import Agent, Ask, Context, Reply
 from accord.engine.ownership import audit
+from tests.survive import sleepers
 
 COUNTED = 6
 
@@ -73,6 +74,10 @@ async def trip(text: str, ctx: Context) -> str:
     choice = await ctx.ask(f"which of {hotel}")
     train = await ctx.step(book, text, "train", name="train")
     return f"{hotel} {choice} {train}"
+
+
+for timer in (sleepers.nap, sleepers.ask):
+    agent.skill(durable=True)(timer)
 
 
 async def book(text: str, what: str) -> str:

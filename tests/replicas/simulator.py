@@ -19,7 +19,10 @@ import msgspec
 
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
-from accord.engine.ownership import SlotState, TaskSlot, audit
+from accord.engine.ownership import Place, SlotState, TaskSlot, audit
+from accord.engine.reading import View
+from accord.engine.reading.tail import Tail
+from accord.engine.reading.watches import LINGER_S
 from accord.model import (
     A2AError,
     CancelTaskRequest,
@@ -37,8 +40,9 @@ from accord.model import (
     UnsupportedOperation,
 )
 from accord.operations import RESUME, Call
-from accord.operations.send import send_message
+from accord.operations.send import send_message, send_streaming_message
 from accord.operations.tasks import cancel_task, get_task, list_tasks, subscribe_to_task
+from accord.store import FOREVER_MS, SystemClock
 from accord.store.contract import (
     Ages,
     Append,
@@ -78,6 +82,7 @@ AUDIT_S = 2.0
 FAULTS_S = 30.0  # of simulated time, in which faults happen
 SETTLE_S = 600.0  # after which whatever still waits is stuck
 PATIENCE_S = 1000.0  # of a client with one request: who lives must answer it
+STREAMED = 0.2  # of messages under a key
 REPLICAS = 3
 CLIENTS = 12
 
@@ -123,16 +128,30 @@ class Profile:
         self.skew_s = draw.choice((0.0, 3600.0))
 
 
+class DatabaseClock(SystemClock):
+    """The database's clock, whatever that of the machine says which asks."""
+
+    def __init__(self, database: Machine) -> None:
+        self._database = database
+
+    def now_ms(self) -> int:
+        return self._database.context.run(super().now_ms)
+
+
 class Remote:
     """A memory store as a replica sees it over a network that fails."""
 
-    is_volatile = False
+    is_volatile, outlives_process = False, True
+    files_url = "file:///nowhere"  # no message here has a large one
     clock_ahead_s = 0.0
 
     def __init__(self, world: "World", machine: Machine) -> None:
         self._world = world
         self._machine = machine
         self.inner = world.state.another()
+        self.clock = DatabaseClock(world.database)
+        self.files = self.inner.files
+        self.now_ms = self.clock.now_ms
         self.beaten_s = world.loop.time()
         self.cut_until_s = 0.0  # nothing gets through until then
         self._wake: Wake = lambda tasks: None
@@ -146,6 +165,10 @@ class Remote:
     @property
     def is_shared(self) -> bool:
         return True
+
+    @property
+    def living(self) -> int:
+        return self.inner.living
 
     @property
     def is_sure(self) -> bool:
@@ -233,9 +256,6 @@ class Remote:
             self._polling.cancel()
         self._do(self.inner.close())
 
-    async def adopt(self, agent: str) -> None:
-        pass
-
     async def commit(self, items: Any) -> list[bool]:
         await self._there(CommitFailed)
         world = self._world
@@ -261,6 +281,9 @@ class Remote:
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         return await self._call(lambda: self.inner.orphans(limit, can))
+
+    async def due(self, limit: int, can: Can) -> list[Record]:
+        return await self._call(lambda: self.inner.due(limit, can))
 
     async def owned(self) -> list[Owned]:
         return await self._call(self.inner.owned)
@@ -293,9 +316,9 @@ class Remote:
         return await self._call(lambda: self.inner.page(query))
 
     async def idempotency(
-        self, namespace: Namespace, key: str, since_ms: int
+        self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS
     ) -> Idempotency | None:
-        return await self._call(lambda: self.inner.idempotency(namespace, key, since_ms))
+        return await self._call(lambda: self.inner.idempotency(namespace, key, kept_ms))
 
     async def conversation_state(
         self, namespace: Namespace, context_id: str
@@ -332,6 +355,9 @@ class Replica:
         self.app = self.machine.context.run(world.agent.app, store=cast(Any, self.store))
         self.directory = self.app._engine.tasks.directory
         self.directory.on_move = partial(world.moved, self)
+        self.app._engine.tasks.views.on_turn = partial(world.viewed, self)
+        self.tails: dict[Place, Tail] = {}  # as they were when their slot last moved
+        self.unread_since_s: dict[int, float] = {}  # keys that are watched, and nobody reads
         self.is_open = False
         self.is_closing = False
         self.calls: dict[asyncio.Future[Any], None] = {}  # of clients that wait for an answer
@@ -458,6 +484,7 @@ class World:
         while True:
             await asyncio.sleep(0.25)
             now_s = self.loop.time()
+            self.check_watches()
             if now_s < self.out_until_s:
                 continue
             for replica in list(self.replicas):
@@ -574,7 +601,7 @@ class World:
     async def send(
         self, text: str, skill: str, task_id: str, *, is_quick: bool, has_key: bool = True
     ) -> dict[str, Any]:
-        async def operation(replica: Replica) -> Any:
+        def request() -> SendMessageRequest:
             message = Message(
                 message_id=text,
                 role=Role.USER,
@@ -583,10 +610,24 @@ class World:
                 metadata={"skill": skill} if skill else None,
             )
             configuration = SendConfiguration(return_immediately=is_quick)
-            request = SendMessageRequest(message=message, configuration=configuration)
-            call = Call(idempotency_key=text if has_key else "")
-            return await send_message(replica.app._service, call, request)
+            return SendMessageRequest(message=message, configuration=configuration)
 
+        async def stream(replica: Replica) -> None:
+            call = Call(idempotency_key=text)
+            view = await send_streaming_message(replica.app._service, call, request())
+            assert isinstance(view, View)  # these skills answer with tasks
+            try:
+                while await view.next(15.0) != []:
+                    pass
+            finally:
+                view.close()
+
+        async def operation(replica: Replica) -> Any:
+            call = Call(idempotency_key=text if has_key else "")
+            return await send_message(replica.app._service, call, request())
+
+        if has_key and self.random.random() < STREAMED:
+            await self._try(stream)  # and what came of it, by the same key
         return _read(await self._try(operation))
 
     async def get(self, task_id: str) -> dict[str, Any]:
@@ -684,7 +725,73 @@ class World:
             self.violation = self.violation or error
             raise
 
+    def viewed(self, replica: Replica, tail: Tail, turn: int) -> None:
+        """Look at a view that was opened for a turn: the turn is stored."""
+        task = self.state._state.tasks.get(tail.slot.key)
+        if not replica.machine.is_dead and (task is None or task.record.pos < turn):
+            self.violation = self.violation or Violation(
+                f"a view of task {tail.ids.task_id} is for turn {turn}, which is not stored"
+            )
+            raise self.violation
+
+    def check_watches(self) -> None:
+        """Look at what replicas watch: somebody reads it, or did a moment ago. What could not be
+        ended for a fault is tried again, so this is looked at when the faults are over.
+        """
+        now_s, watchers = self.loop.time(), self.state._state.watchers
+        for replica in self.replicas:
+            # Of a watch whose answer was lost, a replica knows when it is woken.
+            known = replica.app._engine.tasks.views.remote
+            watched = [
+                key
+                for key, handles in watchers.items()
+                if replica.store.inner in handles and known.is_watched(key)
+            ]
+            unread = [key for key in watched if not self._is_read(replica, key)]
+            if self.is_faulty or not replica.is_up or replica.is_closing:
+                unread = []
+            since = replica.unread_since_s
+            replica.unread_since_s = {key: since.get(key, now_s) for key in unread}
+            for key, since_s in replica.unread_since_s.items():
+                if now_s - since_s > 2 * LINGER_S:
+                    self.violation = self.violation or Violation(
+                        f"replica {replica.store.replica} watches key {key}, which nobody has read "
+                        f"for {now_s - since_s:.1f} s"
+                    )
+
+    def _is_read(self, replica: Replica, key: int) -> bool:
+        slot = replica.directory.slot(key)
+        return slot is not None and slot.tail is not None and slot.tail.is_used
+
+    def _check_receipts(self, replica: Replica, slot: TaskSlot) -> None:
+        """A receipt is kept by the tail of its slot: a slot drops no tail that has one."""
+        before = replica.tails.pop(slot.place, None)
+        if before is not None and before is not slot.tail and before.receipts:
+            raise Violation(
+                f"{before.receipts} receipts of task {slot.place[1]} outlive their slot"
+            )
+        if slot.tail is not None:
+            replica.tails[slot.place] = slot.tail
+            if slot.tail.slot is not slot:
+                raise Violation(f"the tail of task {slot.place[1]} is that of another slot")
+
+    def _check_one_owner(self, replica: Replica, slot: TaskSlot) -> None:
+        """No other process that lives thinks that it owns the same task, as it is stored."""
+        for other in self.replicas:
+            if other is replica or other.machine.is_dead:
+                continue
+            found = other.directory.slot(slot.key)
+            if found is None or found.state is not SlotState.OWNED or found.log is None:
+                continue
+            is_sure = other.store.replica in self.state._state.living
+            if is_sure and found.log.is_stored and not found.log.is_pending:
+                raise Violation(
+                    f"replicas {replica.store.replica} and {other.store.replica} both own task "
+                    f"{slot.place[1]}"
+                )
+
     def _check_slot(self, replica: Replica, slot: TaskSlot) -> None:
+        self._check_receipts(replica, slot)
         if slot.state in (SlotState.IDLE, SlotState.READING, SlotState.ABSENT) and slot.run:
             raise Violation(f"task {slot.place[1]} is {slot.state.value} and has a run")
         if slot.state is SlotState.ABSENT and (slot.log is not None or slot.tail is not None):
@@ -695,7 +802,7 @@ class World:
             raise Violation(f"task {slot.place[1]} is owned under a key that is not its own")
         task = self.state._state.tasks.get(slot.key)
         store, log = replica.store, slot.log
-        is_in_flight = not log.is_stored or log.is_withheld
+        is_in_flight = not log.is_stored or log.is_pending
         if store.replica not in self.state._state.living or is_in_flight or task is None:
             return  # it learns soon of its death, or of what became of its commit
         if task.record.owner != store.replica:
@@ -703,6 +810,7 @@ class World:
                 f"replica {store.replica} thinks that it owns task {slot.place[1]}, which is "
                 f"owned by {task.record.owner}"
             )
+        self._check_one_owner(replica, slot)
 
     async def settled(self) -> None:
         """At the end nothing is lost, doubled or stuck."""
@@ -787,6 +895,7 @@ class World:
         while not any(replica.is_up for replica in self.replicas):  # noqa: ASYNC110  a supervisor starts one
             await asyncio.sleep(1)
         await self.settled()
+        await asyncio.sleep(3 * LINGER_S)  # what nobody reads any more is not watched any more
         hearts.cancel()
 
 

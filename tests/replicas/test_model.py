@@ -46,7 +46,7 @@ class Real:
         await maker.open(lambda tasks: None)
         made = Create(KEY, SPACE, ID, "c", "echo", b"", WORKING, now_ms(), 1, 1, 1, b"made")
         assert await maker.commit([made]) == [True]
-        await maker.commit([self._entries(1, leaves=Leaves.REST)])
+        await maker.commit([self._entries(1, leaves=Leaves.IDLE)])
         await maker.close()
 
     async def do(self, action: Action, world: World) -> None:
@@ -62,7 +62,7 @@ class Real:
             elif action.kind == "post":
                 await handle.commit([Post(KEY, action.message, PostKind.MESSAGE, b"")])
             elif action.kind in ("say", "hear", "rest", "end"):
-                leaves = {"rest": Leaves.REST, "end": Leaves.END}.get(action.kind, Leaves.STAY)
+                leaves = {"rest": Leaves.IDLE, "end": Leaves.END}.get(action.kind, Leaves.STAY)
                 await handle.commit([self._entries(before, action.n, leaves)])
             elif action.kind == "read":
                 assert await handle.unread_posts([KEY])

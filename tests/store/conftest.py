@@ -1,14 +1,16 @@
 """Every store, opened, and a way to have its process die."""
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from accord.store.memory import MemoryStore
-from accord.store.postgres.heart import bury
+from accord.store.postgres.heartbeat import declare_dead
 from accord.store.postgres.store import PostgresStore
 from accord.store.sqlite.store import SqliteStore
 from accord.testing import store_suite
@@ -22,7 +24,7 @@ from accord.testing.store_suite.box import (
     WORKING,
     key,
 )
-from tests.postgres import schema_url
+from tests.postgres import execute, schema_url
 
 __all__ = [
     "AUTH_REQUIRED",
@@ -56,6 +58,9 @@ class InMemory:
     async def kill(self, store: Any) -> None:
         store.kill()
 
+    def outage(self, store: Any) -> None:
+        return None
+
     async def close(self) -> None:
         pass
 
@@ -75,6 +80,24 @@ class InFile:
     async def kill(self, store: Any) -> None:
         store._lock.close()
         self._dead.append(store)
+
+    @asynccontextmanager
+    async def outage(self, store: Any) -> AsyncIterator[None]:
+        """Have its tables under other names for a while."""
+        with closing(sqlite3.connect(self.path)) as db:
+            db.execute("PRAGMA legacy_alter_table=ON")
+            names = [
+                name
+                for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+                if not name.startswith("sqlite_")
+            ]
+            for name in names:
+                db.execute(f'ALTER TABLE "{name}" RENAME TO "away_{name}"')
+            try:
+                yield
+            finally:
+                for name in names:
+                    db.execute(f'ALTER TABLE "away_{name}" RENAME TO "{name}"')
 
     async def close(self) -> None:
         for dead in self._dead:
@@ -97,6 +120,16 @@ class InDatabase:
         await kill(store)
         self._dead.append(store)
 
+    @asynccontextmanager
+    async def outage(self, store: Any) -> AsyncIterator[None]:
+        """Have its schema under another name for a while."""
+        schema = store.options.schema
+        await asyncio.to_thread(execute, f"ALTER SCHEMA {schema} RENAME TO {schema}_away")
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(execute, f"ALTER SCHEMA {schema}_away RENAME TO {schema}")
+
     async def close(self) -> None:
         for dead in self._dead:
             await dead.close()
@@ -118,8 +151,8 @@ class Box(store_suite.Box):
 
 async def kill(store: PostgresStore) -> None:
     """Declare a replica dead, as others would after its heartbeat stood still."""
-    async with store._reading() as db:
-        assert await bury(db, store.options, store.replica)
+    async with store.reading() as db:
+        assert await declare_dead(db, store.options, store.replica)
 
 
 async def let_go(store: SqliteStore) -> None:
@@ -128,7 +161,7 @@ async def let_go(store: SqliteStore) -> None:
     await store._worker.stop()
     await store._lists.stop()
     store._lister.close()
-    store._reader.close()
+    store._reads.db.close()
     store._db.close()
     store._watch.close()
 

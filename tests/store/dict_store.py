@@ -4,20 +4,25 @@ ours. It is slow, and it is all a store has to be.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
-from accord.model import now_ms
+from accord.model import Unavailable
 from accord.store import (
+    FOREVER_MS,
+    MADE,
     MAX_POSTS,
     Ages,
     Append,
     Can,
+    CommitFailed,
     ConversationState,
     Create,
     DeadLetter,
+    Ended,
     Fenced,
     Idempotency,
     Item,
@@ -34,7 +39,9 @@ from accord.store import (
     Row,
     Stats,
     StoredApiKey,
+    StoredFile,
     StoredLogin,
+    SystemClock,
 )
 
 ENDED, WAITING, INPUT_REQUIRED = (3, 4, 5, 7), (6, 8), 6
@@ -60,16 +67,21 @@ class Shelf:
     is_shared = True
 
     def __init__(self) -> None:
-        self.tasks: dict[int, DictTask] = {}
-        self.used: dict[tuple[Namespace, str], Idempotency] = {}
-        self.states: dict[tuple[Namespace, str], tuple[ConversationState, int]] = {}
+        self.clock = SystemClock()
+        self.now_ms = self.clock.now_ms
+        self.is_away = False
+        self.all_tasks: dict[int, DictTask] = {}
+        self.all_used: dict[tuple[Namespace, str], Idempotency] = {}
+        self.all_states: dict[tuple[Namespace, str], tuple[ConversationState, int]] = {}
         self.living: dict[int, DictStore] = {}
         self.heard_ms: defaultdict[int, int] = defaultdict(int)
         self.watched: defaultdict[int, set[DictStore]] = defaultdict(set)
-        self.hooks: dict[tuple[int, str], Push] = {}
+        self.all_hooks: dict[tuple[int, str], Push] = {}
         self.letters: dict[int, DeadLetter] = {}
         self.api_keys: dict[str, StoredApiKey] = {}
         self.logins: dict[str, StoredLogin] = {}
+        self.files: dict[str, StoredFile] = {}
+        self.uses: set[tuple[int, str]] = set()  # task and file
         self.numbers, self.letter_numbers = itertools.count(1), itertools.count(1)
 
     def make(self) -> Any:
@@ -79,8 +91,42 @@ class Shelf:
         self.living.pop(store.replica, None)
         store.is_sure = False
 
+    @asynccontextmanager
+    async def outage(self, store: Any) -> AsyncIterator[None]:
+        self.is_away = True
+        yield
+        self.is_away = False
+
     async def close(self) -> None:
         pass
+
+    def reached(self) -> None:
+        if self.is_away:
+            raise Unavailable("away")
+
+    def written(self) -> None:
+        if self.is_away:
+            raise CommitFailed("away")
+
+    @property
+    def tasks(self) -> dict[int, DictTask]:
+        self.reached()
+        return self.all_tasks
+
+    @property
+    def used(self) -> dict[tuple[Namespace, str], Idempotency]:
+        self.reached()
+        return self.all_used
+
+    @property
+    def states(self) -> dict[tuple[Namespace, str], tuple[ConversationState, int]]:
+        self.reached()
+        return self.all_states
+
+    @property
+    def hooks(self) -> dict[tuple[int, str], Push]:
+        self.reached()
+        return self.all_hooks
 
     def find(self, namespace: Namespace, id: str) -> DictTask | None:
         return next(
@@ -94,11 +140,11 @@ class Shelf:
 
     def is_used(self, key: Idempotency | None) -> bool:
         there = self.used.get((key.namespace, key.key)) if key is not None else None
-        return key is not None and there is not None and there.at_ms >= key.expired_ms
+        return key is not None and there is not None and there.at_ms >= self.now_ms() - key.kept_ms
 
     def use(self, key: Idempotency | None) -> None:
         if key is not None:
-            self.used[key.namespace, key.key] = key
+            self.used[key.namespace, key.key] = replace(key, at_ms=self.now_ms())
 
     def is_needed(self, task: int) -> bool:
         """Whether webhooks still need the log of a task."""
@@ -110,18 +156,25 @@ class Shelf:
 class DictStore:
     """One process."""
 
-    is_volatile, is_shared, clock_ahead_s = True, True, 0.0
+    outlives_process = True
+    is_volatile, is_shared, clock_ahead_s, files_url = True, True, 0.0, ""
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf, self.replica, self.is_sure = shelf, 0, True
         self.pushes, self.keys = DictPushes(shelf), DictKeys(shelf)
         self.logins = DictLogins(shelf)
+        self.files = DictFiles(shelf)
         self.wake: Any = None
+        self.clock, self.now_ms = shelf.clock, shelf.now_ms
+
+    @property
+    def living(self) -> int:
+        return max(len(self.shelf.living), 1)
 
     async def open(self, wake: Any) -> None:
         self.replica, self.is_sure, self.wake = next(self.shelf.numbers), True, wake
         self.shelf.living[self.replica] = self
-        self.shelf.heard_ms[self.replica] = now_ms()
+        self.shelf.heard_ms[self.replica] = self.now_ms()
 
     async def close(self) -> None:
         self.shelf.living.pop(self.replica, None)
@@ -131,20 +184,18 @@ class DictStore:
         await self.close()
         await self.open(self.wake)
 
-    async def adopt(self, agent: str) -> None:
-        pass
-
     async def beat(self) -> None:
+        self.shelf.written()
         if self.replica not in self.shelf.living:
             self.is_sure = False
             raise Fenced("declared dead")
-        self.shelf.heard_ms[self.replica] = now_ms()
+        self.shelf.heard_ms[self.replica] = self.now_ms()
 
     # Writing
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
         await self.beat()
-        at_ms, woken = now_ms(), defaultdict[DictStore, set[int]](set)
+        at_ms, woken = self.now_ms(), defaultdict[DictStore, set[int]](set)
         outcomes, is_due = [], False
         for item in items:
             is_stored = self.store(item, at_ms, woken)
@@ -152,6 +203,7 @@ class DictStore:
             if is_stored and isinstance(item, Create | Append):
                 is_due |= self.pushes.grow(item, at_ms)
                 self.remember(item)
+                self.files.refer(item)
         for other, tasks in woken.items():
             other.wake(tasks)
         if is_due:
@@ -169,6 +221,7 @@ class DictStore:
             record = Record(
                 *values, item.state, item.at_ms, 0, 0, 0, self.replica, 0, 0, 0, b"", b""
             )
+            record.created_ms = item.at_ms
             shelf.tasks[item.key] = DictTask(record)
         if isinstance(item, Create | Append):
             self.add(shelf.tasks[item.key], item, at_ms)
@@ -210,6 +263,8 @@ class DictStore:
             item.at_ms,
         )
         record.format, record.committed_ms = max(record.format, item.format), at_ms
+        if item.due_ms is not None:
+            record.due_ms = item.due_ms
         if item.head is not None:
             record.snap, record.head, record.artifacts = item.pos, item.head, item.artifacts
         if isinstance(item, Append):
@@ -217,7 +272,7 @@ class DictStore:
         if item.leaves is Leaves.END:
             record.posts_read = record.posts
         task.posts = [post for post in task.posts if post.n > record.posts_read]
-        if item.leaves is Leaves.END or (item.leaves is Leaves.REST and not task.posts):
+        if item.leaves is Leaves.END or (item.leaves is Leaves.IDLE and not task.posts):
             record.owner = 0
 
     def remember(self, item: Create | Append) -> None:
@@ -260,7 +315,8 @@ class DictStore:
         for key in sorted(self.shelf.tasks):
             task = self.shelf.tasks[key]
             record, skills = task.record, can.agents.get(task.record.namespace.agent)
-            is_late = record.state in WAITING and record.at_ms < can.unanswered_ms
+            is_late = record.state in WAITING and record.at_ms < self.now_ms() - can.unanswered_ms
+            is_late = is_late and not record.due_ms
             if record.owner in self.shelf.living or skills is None or len(found) == limit:
                 continue
             if not record.owner and not is_late:
@@ -270,6 +326,18 @@ class DictStore:
             elif record.skill in skills and record.format <= can.format:
                 died_ms, record.owner = self.shelf.heard_ms[record.owner], self.replica
                 found.append(replace(task.seen(), died_ms=died_ms))
+        return found
+
+    async def due(self, limit: int, can: Can) -> list[Record]:
+        found: list[Record] = []
+        for task in sorted(self.shelf.tasks.values(), key=lambda task: task.record.due_ms):
+            record = task.record
+            if record.owner or not 0 < record.due_ms <= self.now_ms() or len(found) == limit:
+                continue
+            skills = can.agents.get(record.namespace.agent, ())
+            if record.skill in skills and record.format <= can.format:
+                record.owner = self.replica
+                found.append(task.seen())
         return found
 
     async def owned(self) -> list[Owned]:
@@ -347,9 +415,9 @@ class DictStore:
             found.append(record)
         return Page(found, total, None)
 
-    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Any:
+    async def idempotency(self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS) -> Any:
         found = self.shelf.used.get((namespace, key))
-        return found if found is not None and found.at_ms >= since_ms else None
+        return found if found is not None and found.at_ms >= self.now_ms() - kept_ms else None
 
     async def conversation_state(self, namespace: Namespace, context_id: str) -> Any:
         return self.shelf.states.get((namespace, context_id), (None, 0))[0]
@@ -357,7 +425,8 @@ class DictStore:
     # Upkeep
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        shelf = self.shelf
+        self.shelf.written()
+        shelf, now_ms = self.shelf, self.now_ms()
         ended = [
             task
             for task in shelf.tasks.values()
@@ -368,17 +437,19 @@ class DictStore:
         logs = [
             task
             for task in ended
-            if task.record.at_ms < ages.events_ms
+            if task.record.at_ms < now_ms - ages.events_ms
             and not task.is_purged
             and not shelf.is_needed(task.record.key)
         ][:limit]
         for task in logs:
             task.is_purged, task.log = True, [] if not task.record.is_stale else task.log
-        old = [t for t in ended if t.record.at_ms < ages.tasks_ms and t.is_purged][:limit]
+        old = [t for t in ended if t.record.at_ms < now_ms - ages.tasks_ms and t.is_purged][:limit]
         for task in old:
             self.forget(task.record)
-        used = [place for place, key in shelf.used.items() if key.at_ms < ages.keys_ms][:limit]
-        letters = [n for n, one in shelf.letters.items() if one.at_ms < ages.letters_ms][:limit]
+        since_ms = now_ms - ages.keys_ms
+        used = [place for place, key in shelf.used.items() if key.at_ms < since_ms][:limit]
+        since_ms = now_ms - ages.letters_ms
+        letters = [n for n, one in shelf.letters.items() if one.at_ms < since_ms][:limit]
         for place in used:
             del shelf.used[place]
         for n in letters:
@@ -388,7 +459,7 @@ class DictStore:
     def forget(self, record: Record) -> None:
         shelf = self.shelf
         del shelf.tasks[record.key]
-        shelf.hooks = {k: p for k, p in shelf.hooks.items() if p.task != record.key}
+        shelf.all_hooks = {k: p for k, p in shelf.hooks.items() if p.task != record.key}
         shelf.letters = {n: one for n, one in shelf.letters.items() if one.task != record.key}
         place = record.namespace, record.context_id
         rest = (t.record for t in shelf.tasks.values())
@@ -399,6 +470,16 @@ class DictStore:
         tasks = self.shelf.tasks.values()
         states = dict(Counter(task.record.state for task in tasks))
         return Stats(states, sum(len(t.log) for t in tasks), len(self.shelf.used), 0)
+
+    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+        found = [
+            Ended(one.record.at_ms, one.record.created_ms, one.record.state)
+            for one in self.shelf.tasks.values()
+            if one.record.state in ENDED
+            and one.record.at_ms >= since_ms
+            and agent in ("", one.record.namespace.agent)
+        ]
+        return sorted(found, reverse=True)[:limit]
 
     async def stored(self, agent: str, caller: str) -> int:
         whose = agent, caller
@@ -431,7 +512,7 @@ class DictPushes:
             self.place(push, at_ms)
         is_due = False
         for push in self.mine(item.key):
-            push.upto = max(push.upto, item.seq if push.has_artifacts else item.told)
+            push.upto = max(push.upto, item.seq if push.has_artifacts else item.last_status)
             if push.upto > push.sent and push.due_ms is None and not push.disabled:
                 push.due_ms, is_due = at_ms, True
         return is_due
@@ -442,11 +523,10 @@ class DictPushes:
     def place(self, push: Push, at_ms: int) -> None:
         before = self.shelf.hooks.get((push.task, push.id))
         n = max((p.n for p in self.mine(push.task)), default=0) + 1
-        new = replace(push, n=n)
+        new = replace(push, n=n, at_ms=at_ms)
         if before is not None:
-            new = replace(
-                push, n=before.n, sent=before.sent, upto=before.upto, claim=before.claim + 1
-            )
+            new = replace(new, n=before.n, sent=before.sent, upto=before.upto)
+            new.claim = before.claim + 1
         new.due_ms = at_ms if new.upto > new.sent else None
         self.shelf.hooks[push.task, push.id] = new
 
@@ -461,9 +541,10 @@ class DictPushes:
         )
 
     async def put(self, push: Push) -> bool:
+        self.shelf.written()
         if push.task not in self.shelf.tasks:
             return False
-        self.place(push, push.at_ms)
+        self.place(push, self.shelf.now_ms())
         self.on_due()
         return True
 
@@ -484,16 +565,18 @@ class DictPushes:
         agents: Collection[str],
         limit: int,
         *,
-        now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
+        now_ms = self.shelf.now_ms()
         due = [p for p in self.due(agents) if p.due_ms <= now_ms and p.endpoint not in skip]
         for push in due[:limit]:
             push.claim, push.due_ms = push.claim + 1, now_ms + lease_ms
         return [self.read(push) for push in due[:limit]]
 
-    async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
+        self.shelf.written()
+        now_ms = self.shelf.now_ms()
         for one in outcomes:
             push = self.shelf.hooks.get((one.task, one.id))
             if push is None or push.claim != one.claim:
@@ -501,12 +584,15 @@ class DictPushes:
             push.claim, push.sent, push.tries = push.claim + 1, one.sent, one.tries
             push.failing_ms, push.error, push.disabled = one.failing_ms, one.error, one.disabled
             is_more = push.upto > push.sent and not push.disabled
-            push.due_ms = (one.due_ms or now_ms) if is_more else None
+            push.due_ms = now_ms + one.pause_ms if is_more else None
             if one.letter is not None:
                 n = next(self.shelf.letter_numbers)
-                self.shelf.letters[n] = replace(one.letter, n=n, namespace=push.namespace)
+                self.shelf.letters[n] = replace(
+                    one.letter, n=n, at_ms=now_ms, namespace=push.namespace
+                )
 
-    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
+        until_ms = self.shelf.now_ms() + pause_ms
         for push in self.due(agents):
             if push.endpoint == endpoint:
                 push.due_ms = max(push.due_ms, until_ms)
@@ -515,8 +601,11 @@ class DictPushes:
         return min((push.due_ms for push in self.due(agents)), default=None)
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
+        given_up = {(one.task, one.push) for one in self.shelf.letters.values()}
         found = [
-            p for p in self.shelf.hooks.values() if not is_troubled or p.disabled or p.failing_ms
+            p
+            for key, p in self.shelf.hooks.items()
+            if not is_troubled or p.disabled or p.failing_ms or key in given_up
         ]
         found.sort(key=lambda p: (p.at_ms, p.task, p.n), reverse=True)
         return [self.read(push) for push in found[:limit]]
@@ -528,14 +617,14 @@ class DictPushes:
         ]
         return [one for one in all_ if task_id in ("", one.task_id)][:limit]
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
+    async def replay(self, letters: Collection[int]) -> int:
         found = [self.shelf.letters.pop(n) for n in letters if n in self.shelf.letters]
         for letter in found:
             push = self.shelf.hooks.get((letter.task, letter.push))
             if push is not None:
                 push.sent, push.disabled = min(push.sent, letter.first - 1), ""
                 push.tries, push.failing_ms = 0, 0
-                push.claim, push.due_ms = push.claim + 1, now_ms
+                push.claim, push.due_ms = push.claim + 1, self.shelf.now_ms()
         self.on_due()
         return len(found)
 
@@ -544,12 +633,12 @@ class DictKeys:
     """API keys."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.there = shelf.api_keys
+        self.there, self.now_ms = shelf.api_keys, shelf.now_ms
 
     async def prepare(self) -> None:
         pass
 
-    async def add(self, key: StoredApiKey) -> None:
+    async def add(self, key: StoredApiKey, *, within: Any = None) -> None:
         self.there[key.id] = key
 
     async def find(self, id: str) -> StoredApiKey | None:
@@ -558,7 +647,7 @@ class DictKeys:
     async def list(self) -> Any:
         return sorted(self.there.values(), key=lambda key: (key.created_ms, key.id))
 
-    async def revoke(self, id: str, at_ms: int) -> bool:
+    async def revoke(self, id: str, at_ms: int, *, within: Any = None) -> bool:
         key = self.there.get(id)
         if key is None or key.revoked_ms:
             return False
@@ -574,7 +663,7 @@ class DictLogins:
     """Logins of browsers."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.there = shelf.logins
+        self.there, self.now_ms = shelf.logins, shelf.now_ms
 
     async def prepare(self) -> None:
         pass
@@ -594,3 +683,78 @@ class DictLogins:
     async def use(self, id: str, at_ms: int) -> None:
         if id in self.there:
             self.there[id] = replace(self.there[id], seen_ms=at_ms)
+
+
+class DictFiles:
+    """The index of files. A negative time: it is being deleted."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf, self.there = shelf, shelf.files
+
+    def refer(self, item: Create | Append) -> None:
+        for use in item.files:
+            self.shelf.uses.add((item.key, use.id))
+            if (file := self.there.get(use.id)) is not None:
+                length, sha256 = max(file.length, use.length), use.sha256 or file.sha256
+                self.there[use.id] = replace(file, length=length, sha256=sha256)
+
+    def is_free(self, id: str, before_ms: int) -> bool:
+        file = self.there.get(id)
+        return (
+            file is not None
+            and file.used_ms < before_ms
+            and not any(task in self.shelf.tasks for task, used in self.shelf.uses if used == id)
+        )
+
+    async def add(self, file: StoredFile) -> None:
+        self.there[file.id] = file
+
+    async def find(self, id: str) -> StoredFile | None:
+        file = self.there.get(id)
+        return file if file is not None and file.used_ms >= 0 else None
+
+    async def grow(self, id: str, before: int, length: int, sha256: bytes, at_ms: int) -> bool:
+        file = await self.find(id)
+        if file is None or file.length != before or file.sha256:
+            return False
+        self.there[id] = replace(file, length=length, sha256=sha256, used_ms=at_ms)
+        return True
+
+    @asynccontextmanager
+    async def growing(self, id: str, before: int) -> AsyncIterator[Any]:
+        file = await self.find(id)
+        is_right = file is not None and file.length == before and not file.sha256
+        yield (lambda *values: self.grow(id, before, *values)) if is_right else None
+
+    async def use(self, id: str, at_ms: int) -> bool:
+        file = await self.find(id)
+        if file is not None:
+            self.there[id] = replace(file, used_ms=at_ms)
+        return file is not None
+
+    async def total(self, agent: str, caller: str) -> tuple[int, int]:
+        own = [
+            file
+            for file in self.there.values()
+            if file.namespace.agent == agent and file.namespace.caller == caller
+        ]
+        size = sum(max(file.length, file.size) for file in own)
+        return size, sum(not file.sha256 and file.size != MADE for file in own)
+
+    async def unused(self, before_ms: int, limit: int) -> list[str]:
+        return [one for one in self.there if self.is_free(one, before_ms)][:limit]
+
+    async def doom(self, id: str, before_ms: int) -> bool:
+        if not self.is_free(id, before_ms):
+            return False
+        self.there[id] = replace(self.there[id], used_ms=-1)
+        return True
+
+    async def remove(self, id: str) -> None:
+        self.there.pop(id, None)
+
+    async def ids(self, after: str, limit: int) -> list[str]:
+        return sorted(one for one in self.there if one > after)[:limit]
+
+    async def sums(self) -> tuple[int, int]:
+        return len(self.there), sum(file.length for file in self.there.values())

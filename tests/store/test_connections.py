@@ -17,7 +17,8 @@ from accord import Agent
 from accord.model import Unavailable
 from accord.store.contract import Ages, CommitFailed
 from accord.store.postgres import PostgresStore, connect, readers
-from accord.store.postgres import store as store_module
+from accord.store.postgres import replica as replica_module
+from accord.store.postgres import upkeep as upkeep_module
 from accord.store.postgres.options import parse
 from tests.pooler import needs_pgbouncer, pooled
 from tests.postgres import add, base_url, execute
@@ -110,7 +111,7 @@ async def test_a_transaction_that_stands_still_is_ended_by_the_database(
             await store.load(ME, "t1")
 
         async def stand_still() -> None:
-            async with store._connection() as db, connect.transaction(db):
+            async with store.connection() as db, connect.transaction(db):
                 await db.execute(f"UPDATE {store.options.schema}.tasks SET format = format")
                 rows(box, "UPDATE {s}.tasks SET format = format RETURNING 1")  # waits for its end
                 await db.execute("SELECT 1")
@@ -120,24 +121,28 @@ async def test_a_transaction_that_stands_still_is_ended_by_the_database(
         assert await store.load(ME, "t1") is not None
 
 
-@pytest.mark.parametrize("what", ["load", "fold", "purge", "write"])
+@pytest.mark.parametrize("what", ["load", "merge totals", "purge", "write"])
 async def test_a_session_that_does_not_answer_is_given_up_after_one_try(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Its process may be stuck on a disk, or a proxy before it. Nobody waits for it for ever, least
     of all for the end of a transaction, and nobody else gets it.
     """
-    for name in ("READ_S", "PURGE_S"):
-        monkeypatch.setattr(store_module, name, 0.3)
+    for place, name in (
+        (replica_module, "READ_S"),
+        (upkeep_module, "READ_S"),
+        (upkeep_module, "PURGE_S"),
+    ):
+        monkeypatch.setattr(place, name, 0.3)
     async with opened(postgres_url) as box:
         store = store_of(box)
         tries: dict[str, Callable[[], Awaitable[object]]] = {
             "load": lambda: store.load(ME, "t1"),
-            "fold": store.fold,
-            "purge": lambda: store.purge(Ages(0, 0, 0, 0), 10),
+            "merge totals": store.upkeep.merge_totals,
+            "purge": lambda: store.purge(Ages(), 10),
             "write": lambda: store.write("SELECT 1"),
         }
-        async with store._connection() as db:
+        async with store.connection() as db:
             pid = db.get_server_pid()
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -157,7 +162,7 @@ async def test_connections_keep_their_settings_however_often_they_were_used(
         async with opened(postgres_url.replace("//postgres", f"//{role}", 1)) as box:
             store = store_of(box)
             for _ in range(3):
-                for using in (store._connection(), store._writer.borrowed()):
+                for using in (store.connection(), store._writer.borrowed()):
                     async with using as db:
                         assert await db.fetchval("SELECT current_user") == role
                         assert await db.fetchval("SHOW transaction_isolation") == "read committed"
@@ -182,9 +187,9 @@ async def test_nothing_is_reset_between_two_uses(postgres_url: str) -> None:
     """A read is one message to the database and one back."""
     async with opened(postgres_url) as box:
         store = store_of(box)
-        async with store._connection() as db:
+        async with store.connection() as db:
             await db.execute("SET application_name = 'used before'")
-        async with store._connection() as db:
+        async with store.connection() as db:
             assert await db.fetchval("SHOW application_name") == "used before"
 
 
@@ -192,7 +197,7 @@ async def test_a_lost_connection_is_noticed_by_the_system(postgres_url: str) -> 
     """A machine without power sends no FIN: TCP has to ask."""
     async with proxied(postgres_url) as proxy, opened(proxy.url) as box:
         store = store_of(box)
-        async with store._connection() as db, store._writer.borrowed() as writing:
+        async with store.connection() as db, store._writer.borrowed() as writing:
             for one in (db, writing):
                 sock = one._transport.get_extra_info("socket")
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -252,7 +257,7 @@ async def test_readers_that_nobody_uses_are_given_back(
     with role_with_connections(postgres_url, 6) as (url, _):
         async with opened(url) as box:
             store = store_of(box)
-            async with store._connection(), store._connection(), store._connection():
+            async with store.connection(), store.connection(), store.connection():
                 with pytest.raises(RuntimeError, match="too many connections"):
                     await box.another()
             async with asyncio.timeout(20):

@@ -26,13 +26,13 @@ def in_file(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 async def test_everything_is_there_after_a_restart(file_box: Box) -> None:
-    first = file_box.create(state=INPUT_REQUIRED, leaves=Leaves.REST)
+    first = file_box.create(state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     await file_box.commit(first, key("k", reply=b"r"))
     before = file_box.store.replica
     await file_box.restart()
     record = await file_box.store.load(ME, "t1")
     assert (record.state, [row.data for row in record.rows]) == (INPUT_REQUIRED, [b"c{}"])
-    assert (await file_box.store.idempotency(ME, "k", 0)).reply == b"r"
+    assert (await file_box.store.idempotency(ME, "k")).reply == b"r"
     assert file_box.store.replica > before
 
 
@@ -60,9 +60,10 @@ async def test_a_second_process_is_refused_by_name(file_box: Box) -> None:
 
 
 def test_a_database_of_a_newer_accord_is_refused(tmp_path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(tmp_path / "tasks.db")) as db:
-        db.execute("PRAGMA user_version = 9999")
-    with pytest.raises(RuntimeError, match="use a newer Accord"):
+    with contextlib.closing(sqlite3.connect(tmp_path / "tasks.db", isolation_level=None)) as db:
+        db.execute("CREATE TABLE migrations (part, version, needs)")
+        db.execute("INSERT INTO migrations VALUES ('tasks', 9999, 9999)")
+    with pytest.raises(RuntimeError, match="newer release of Accord"):
         asyncio.run(open_store(f"sqlite:///{tmp_path}/tasks.db").open(lambda tasks: None))
 
 
@@ -118,20 +119,20 @@ async def test_a_read_that_fails_says_to_try_again(file_box: Box) -> None:
     """No SQL reaches a client."""
     store = file_box.store
     await file_box.commit(file_box.create())
-    readers = store._reader, store._lister
-    store._reader = store._lister = sqlite3.connect(
+    readers = store._reads.db, store._lister
+    store._reads.db = store._lister = sqlite3.connect(
         ":memory:", check_same_thread=False, isolation_level=None
     )
     for read in (
         store.load(ME, "t1"),
         store.page(Query(namespace=ME, limit=9)),
         store.read({1: 0}),
-        store.idempotency(ME, "k", 0),
+        store.idempotency(ME, "k"),
     ):
         with pytest.raises(Unavailable, match="try again later"):
             await read
-    store._reader.close()
-    store._reader, store._lister = readers
+    store._reads.db.close()
+    store._reads.db, store._lister = readers
     assert await store.load(ME, "t1") is not None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from accord.store import Append, Create, Post
+from accord.store import Ages, Append, Create, Post
 from accord.testing import store_suite
 
 from .dict_store import DictKeys, DictPushes, DictStore, DictTask, Shelf
@@ -75,14 +75,13 @@ MUTATIONS: dict[str, tuple[type, str, Change]] = {
         DictPushes,
         "settle",
         lambda old: (
-            lambda self, outcomes, *, now_ms: old(
+            lambda self, outcomes: old(
                 self,
                 [
                     replace(one, claim=self.shelf.hooks[one.task, one.id].claim)
                     for one in outcomes
                     if (one.task, one.id) in self.shelf.hooks
                 ],
-                now_ms=now_ms,
             )
         ),
     ),
@@ -101,12 +100,61 @@ MUTATIONS: dict[str, tuple[type, str, Change]] = {
         "load",
         lambda old: lambda self, namespace, task, *, watch=False: old(self, namespace, task),
     ),
+    "what is new is old": (
+        DictStore,
+        "purge",
+        lambda old: lambda self, ages, limit: old(self, Ages(1, 1, 1, 1), limit),
+    ),
+    "a key stays used for ever": (
+        Shelf,
+        "is_used",
+        lambda old: lambda self, key: key is not None and (key.namespace, key.key) in self.used,
+    ),
+    "a key has its sender's time": (
+        Shelf,
+        "use",
+        lambda old: lambda self, key: _used_without_a_time(self, key),
+    ),
+    "a pause has no end": (
+        DictPushes,
+        "settle",
+        lambda old: (
+            lambda self, outcomes: old(
+                self, [replace(one, pause_ms=one.pause_ms * 10_000) for one in outcomes]
+            )
+        ),
+    ),
+    "an outage is an error of its driver": (
+        Shelf,
+        "reached",
+        lambda old: lambda self: _away(self, OSError("connection refused")),
+    ),
+    "what can't be written is not tried again": (
+        Shelf,
+        "written",
+        lambda old: lambda self: _away(self, ValueError("away")),
+    ),
+    "an outage is taken for a death": (
+        Shelf,
+        "written",
+        lambda old: lambda self: self.is_away and self.living.clear(),
+    ),
     "a page says it is the last": (
         DictStore,
         "page",
         lambda old: lambda self, query: _last(old(self, query)),
     ),
 }
+
+
+def _away(shelf: Shelf, error: Exception) -> None:
+    if shelf.is_away:
+        raise error
+
+
+def _used_without_a_time(shelf: Shelf, key: Any) -> None:
+    if key is not None:
+        shelf.used[key.namespace, key.key] = key
 
 
 async def _last(page: Any) -> Any:

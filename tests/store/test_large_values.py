@@ -113,10 +113,10 @@ async def test_files_that_come_later_are_beside_those_that_were_there(box: Box) 
 async def test_the_log_goes_and_the_files_stay_until_the_task_goes(box: Box) -> None:
     item = ended(box)
     await box.commit(item)
-    await box.store.purge(Ages(tasks_ms=0, events_ms=5_000, keys_ms=0), 10)
+    await box.store.purge(Ages(events_ms=1), 10)
     assert await box.store.read({item.key: 0}) == []
     assert (await box.store.load(ME, "t")).head == HEAD
-    await box.store.purge(Ages(tasks_ms=5_000, events_ms=5_000, keys_ms=0), 10)
+    await box.store.purge(Ages(tasks_ms=1, events_ms=1), 10)
     assert await box.store.load(ME, "t") is None
     if box.path is not None:
         with contextlib.closing(sqlite3.connect(box.path)) as db, db:

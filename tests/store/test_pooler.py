@@ -15,7 +15,7 @@ from tests.postgres import add, base_url
 from .conftest import COMPLETED, ME, opened
 from .test_postgres import commit, until
 
-pytestmark = needs_pgbouncer
+pytestmark = [pytest.mark.outside, needs_pgbouncer]
 
 
 @pytest.fixture

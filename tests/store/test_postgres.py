@@ -14,12 +14,14 @@ import pytest
 
 from accord.store import open_store
 from accord.store.contract import Can, CommitFailed, Fenced, Leaves, Namespace
-from accord.store.postgres import Lease, PostgresStore, migrations, wake, writer
+from accord.store.migrations import newest, runner
+from accord.store.parts import TASKS
+from accord.store.postgres import Lease, PostgresStore, wake, writer
 from accord.store.postgres.commit import statement
 from accord.store.postgres.connect import connect, connected
-from accord.store.postgres.heart import bury
-from accord.store.postgres.migrations import runner
+from accord.store.postgres.heartbeat import declare_dead
 from accord.store.postgres.options import parse
+from accord.store.postgres.schema import migrate_database, versions
 from tests.postgres import BEAT_S, LEASE_S, add, base_url, execute, schema_url
 from tests.proxy import Proxy, proxied
 
@@ -63,10 +65,10 @@ async def test_nothing_of_a_replica_is_stored_after_its_death_certificate(
             store = await box.another()
             assert isinstance(store, PostgresStore)
             items = [box.create(f"{n}-{i}") for i in range(5)]
-            async with box.store._reading() as db:
+            async with box.store.reading() as db:
                 outcome, buried = await asyncio.gather(
                     store.commit(items),
-                    bury(db, store.options, store.replica),
+                    declare_dead(db, store.options, store.replica),
                     return_exceptions=True,
                 )
             there = [await box.store.load(ME, item.id) is not None for item in items]
@@ -231,7 +233,7 @@ async def test_who_stands_still_is_taken_for_dead_and_others_are_not(postgres_bo
     assert isinstance(quiet, PostgresStore)
     first = postgres_box.create()
     await quiet.commit([first])
-    await asyncio.to_thread(quiet._heart.stop)
+    await asyncio.to_thread(quiet._heartbeat.stop)
     begun_s = time.monotonic()
     await until(lambda: not quiet.is_sure)
     dead = "SELECT id FROM {s}.replicas WHERE died IS NOT NULL"
@@ -258,7 +260,7 @@ async def test_a_loop_that_stands_for_good_stops_its_heart(
 ) -> None:
     other = await postgres_box.another()
     assert isinstance(other, PostgresStore)
-    other._heart.moved_s -= 1_000
+    other._heartbeat.moved_s -= 1_000
     for task in other._running:
         task.cancel()  # nothing tells the heart any more that the loop moves
     await until(lambda: rows(postgres_box, "SELECT 1 FROM {s}.replicas WHERE died IS NOT NULL"))
@@ -289,8 +291,10 @@ async def test_without_wake_ups_polling_finds_posts_and_rows() -> None:
 async def test_a_listener_that_was_cut_off_listens_again(
     postgres_box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And everything watched is looked at: what was not heard meanwhile is found."""
-    monkeypatch.setattr(wake, "PING_S", 0.1)
+    """At once, without a ping. And everything watched is looked at: what was not heard meanwhile
+    is found.
+    """
+    monkeypatch.setattr(wake, "PING_S", 3600)
     woken: list[Any] = []
     other = await postgres_box.another(woken.append)
     assert isinstance(other, PostgresStore)
@@ -307,6 +311,30 @@ async def test_a_listener_that_was_cut_off_listens_again(
     woken.clear()
     await postgres_box.commit(postgres_box.post(mine.key))
     await until(lambda: woken)
+
+
+async def test_a_claim_counts_the_posts_that_came_while_it_waited(postgres_box: Box) -> None:
+    """Its owner read them no more, and the next one looks for them only if it knows of them."""
+    dead = await postgres_box.another()
+    assert isinstance(dead, PostgresStore)
+    mine = postgres_box.create()
+    await dead.commit([mine])
+    await kill(dead)
+    schema = dead.options.schema
+    async with connected(dead.options) as db:
+        async with db.transaction():
+            await db.execute(f"UPDATE {schema}.tasks SET posts = 1 WHERE key = {mine.key}")
+            claiming = asyncio.create_task(postgres_box.store.claim(ME, "t1"))
+            await until(
+                lambda: rows(
+                    postgres_box,
+                    "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                    "AND query LIKE '%{s}.tasks%'",
+                )
+            )
+        record = await claiming
+    assert record is not None
+    assert (record.owner, record.posts) == (postgres_box.store.replica, 1)
 
 
 async def test_behind_a_pooler_nothing_is_prepared_and_nothing_set() -> None:
@@ -334,8 +362,8 @@ async def test_no_commit_reads_a_whole_table(postgres_box: Box, count: int) -> N
     schema = store.options.schema
     rows(
         postgres_box,
-        "WITH t AS (INSERT INTO {s}.tasks (key, namespace, at_ms, committed_ms, owner, pos, seq, "
-        "state, format, id, context, skill, about) SELECT -i, 1, i, i, "
+        "WITH t AS (INSERT INTO {s}.tasks (key, namespace, at_ms, created_ms, committed_ms, owner, "
+        "pos, seq, state, format, id, context, skill, about) SELECT -i, 1, i, i, i, "
         f"{store.replica}, 1, 1, 2, 1, i::text, '', '', '' FROM generate_series(1, {count}) i) "
         f"INSERT INTO {{s}}.keys SELECT 1, i::text, '', 1, 1, '', 0, 0, '' "
         f"FROM generate_series(1, {count}) i",
@@ -351,9 +379,9 @@ async def test_no_commit_reads_a_whole_table(postgres_box: Box, count: int) -> N
             await db.execute(
                 f"ANALYZE {schema}.tasks; ANALYZE {schema}.keys; ANALYZE {schema}.states"
             )
-        for parts in itertools.product([False, True], repeat=6):
+        for parts in itertools.product([False, True], repeat=8):
             if not any(parts[:4]) or (any(parts[4:]) and not (parts[1] or parts[2])):
-                continue  # nothing to store; webhooks and states come with a create or an append
+                continue  # nothing to store; the others come with a create or an append
             sql = statement(schema, *parts)
             values = ", ".join(["NULL"] * max(int(n) for n in re.findall(r"\$(\d+)", sql)))
             await db.execute(f"PREPARE batch AS {sql}")
@@ -409,7 +437,9 @@ async def test_totals_are_right_before_and_after_they_are_added_up(postgres_box:
         await other.commit([theirs])
         await postgres_box.commit(postgres_box.append(mine, state=INPUT_REQUIRED))
         if n % 3 == 0:
-            await asyncio.gather(postgres_box.store.fold(), other.fold())
+            await asyncio.gather(
+                postgres_box.store.upkeep.merge_totals(), other.upkeep.merge_totals()
+            )
         tasks = (await postgres_box.store.stats()).tasks
         assert tasks == {INPUT_REQUIRED: n + 1, COMPLETED: n + 1}
     counted = "SELECT state, count(*) FROM {s}.tasks GROUP BY 1 ORDER BY 1"
@@ -477,7 +507,7 @@ async def test_a_post_and_an_owner_that_leaves_do_not_miss_each_other(postgres_u
         for n in range(40):
             first = box.create(f"t{n}")
             await box.commit(first)
-            rest = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.REST)
+            rest = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.IDLE)
             _, (is_posted,) = await asyncio.gather(
                 box.store.commit([rest]), other.commit([box.post(first.key)])
             )
@@ -510,7 +540,7 @@ async def test_a_post_that_comes_while_its_task_ends_does_not_stay_behind(
         await db.close()
     assert await store.unread_posts([first.key]) == []
     assert rows(postgres_box, "SELECT n FROM {s}.posts") == [(1,)]
-    await store.fold()
+    await store.upkeep.merge_totals()
     assert rows(postgres_box, "SELECT n FROM {s}.posts") == []
 
 
@@ -521,36 +551,51 @@ async def test_many_start_on_an_empty_database_at_once(postgres_url: str) -> Non
     boxes = [Box(postgres_url) for _ in range(4)]
     await asyncio.gather(*(box.open() for box in boxes))
     assert len({box.store.replica for box in boxes}) == 4
-    assert len(rows(boxes[0], "SELECT 1 FROM {s}.migrations")) == len(runner.steps())
+    assert len(rows(boxes[0], "SELECT 1 FROM {s}.migrations")) == len(
+        runner.steps(TASKS, "postgresql")
+    )
     for box in boxes:
         await box.close()
 
 
 async def test_a_schema_that_is_too_new_is_refused(postgres_box: Box) -> None:
     """One that only adds is not."""
-    newer = migrations.newest() + 1
-    rows(postgres_box, f"INSERT INTO {{s}}.migrations VALUES ({newer}, 1) RETURNING 1")
+    newer = newest() + 1
+    rows(postgres_box, f"INSERT INTO {{s}}.migrations VALUES ('tasks', {newer}, 20, 0) RETURNING 1")
     await postgres_box.another()
     rows(postgres_box, f"UPDATE {{s}}.migrations SET needs = {newer} RETURNING 1")
     with pytest.raises(RuntimeError, match="newer release of Accord"):
         await postgres_box.another()
 
 
+@pytest.mark.parametrize("columns", ["version int, needs int, at timestamptz", "n bigint"])
+async def test_a_schema_from_before_the_first_release_is_refused(
+    postgres_url: str, columns: str
+) -> None:
+    box = Box(postgres_url)
+    rows(box, "CREATE SCHEMA {s}")
+    rows(box, f"CREATE TABLE {{s}}.migrations ({columns})")
+    for use in (box.open(), open_store(postgres_url).keys.prepare()):
+        with pytest.raises(RuntimeError, match="before the first release; move it away"):
+            await use
+
+
 async def test_a_slow_change_is_left_to_the_operator(
     postgres_box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No start waits for an index on a large table; a new database has it at once."""
-    newer = migrations.newest() + 1
+    newer = newest() + 1
     sql = "CREATE INDEX CONCURRENTLY IF NOT EXISTS more ON {schema}.tasks (format)"
-    steps = [*runner.steps(), runner.Step(newer, sql, True)]
-    monkeypatch.setattr(runner, "steps", lambda: steps)
+    steps = [*runner.steps(TASKS, "postgresql"), runner.Step(newer, sql, True)]
+    monkeypatch.setattr(runner, "steps", lambda part, dialect: steps)
     store = postgres_box.store
     assert isinstance(store, PostgresStore)
     await postgres_box.another()
     there = "SELECT count(*) FROM pg_indexes WHERE schemaname = '{s}' AND indexname = 'more'"
     assert rows(postgres_box, there) == [(0,)]
     db = await connect(store.options)
-    assert await migrations.migrate(db, store.options.schema, slow=True) == newer
+    await migrate_database(db, store.options, TASKS, slow=True)
+    assert (await versions(db, store.options))[TASKS].have == newer
     await db.close()
     assert rows(postgres_box, there) == [(1,)]
     with schema_url() as url:

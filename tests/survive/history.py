@@ -1,4 +1,4 @@
-"""The durable function of the recorded histories in tests/fixtures, and how one is recorded.
+"""The durable function of the recorded histories, and how one is recorded.
 
 `python -m tests.survive.history FILE` records two runs with today's Accord: one cut off while it
 worked, one that waits for its answer. Record one for every release that changes what a log holds,

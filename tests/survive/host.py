@@ -64,7 +64,7 @@ class Host(Server):
         database = sqlite3.connect(self.database)
         try:
             assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-            if not database.execute("PRAGMA user_version").fetchone()[0]:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name='tasks'").fetchone():
                 return  # it died before it had a schema
             tasks = "SELECT namespace, state, count(*) FROM tasks GROUP BY 1, 2"
             counted = "SELECT namespace, state, n FROM counts WHERE n <> 0"

@@ -13,6 +13,7 @@ import pytest
 from accord import Agent, Retention
 from accord.engine.runs.retention import Upkeep
 from accord.store.sqlite.store import SqliteStore
+from accord.testing import Clock
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.survive.skills import talkative
 from tests.survive.test_store_faults import BROKEN_ROWS, damage
@@ -150,9 +151,11 @@ async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(
     """However much there is to delete, whoever sends something meanwhile waits for one batch of it
     at most.
     """
-    store = SqliteStore(tmp_path / "tasks.db")
+    clock = Clock()
+    store = SqliteStore(tmp_path / "tasks.db", clock=clock)
     async with connect_rpc(agent, store=store) as client:
         await asyncio.gather(*(client.send(f"{n}") for n in range(1_200)))
+        clock.advance(10)
         done, first, go_on = list[str](), threading.Event(), threading.Event()
 
         def watch(sql: str) -> None:  # in the thread that writes
@@ -162,7 +165,7 @@ async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(
                 go_on.wait(20)
 
         store._db.set_trace_callback(watch)
-        purging = asyncio.create_task(agent.tidy(tasks_s=0, events_s=0))
+        purging = asyncio.create_task(agent.tidy(tasks_s=5, events_s=5))
         async with asyncio.timeout(20):
             await asyncio.to_thread(first.wait, 20)
             sending = asyncio.create_task(client.send("meanwhile"))

@@ -175,7 +175,7 @@ async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
         assert (await ready(first))[0] == 503
     told = [record.message for record in caplog.records if record.levelno == logging.CRITICAL]
     assert len(told) == 1
-    assert "another process took over" in told[0]
+    assert "another process has" in told[0]
     assert "stop it" in told[0]
 
 

@@ -3,7 +3,7 @@ they were.
 """
 
 import asyncio
-import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,20 @@ import pytest
 
 from accord import Agent, Context
 from tests.drive import refusal_of, say, state_of, text_of
+from tests.processes import run
 from tests.survive.history import make
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-OLD = FIXTURES / "history-0002.db"  # of releases that guessed which step is which
+ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize(
-    "history", sorted({*FIXTURES.glob("history-*.db")} - {OLD}), ids=lambda path: path.stem
-)
-async def test_a_recorded_history_is_replayed_by_this_release(
-    connect_rpc: Any, tmp_path: Path, history: Path
-) -> None:
-    """D9: a run cut off in an earlier release goes on, one that waited takes its answer, and
-    nothing recorded is done again.
+async def test_a_recorded_history_is_replayed(connect_rpc: Any, tmp_path: Path) -> None:
+    """D9: a run cut off in another process goes on, one that waited takes its answer, and nothing
+    recorded is done again. The first release records a file to be kept for the next ones.
     """
-    shutil.copy(history, tmp_path / "tasks.db")
+    recorded = await run(
+        sys.executable, "-m", "tests.survive.history", tmp_path / "tasks.db", cwd=ROOT
+    )
+    assert recorded.code == 0, recorded.err
     done: list[str] = []
     gate, at_gate = asyncio.Event(), asyncio.Event()
 
@@ -66,47 +64,6 @@ def journal(place: str, days: int) -> str:
         f"did {place} 1\nstep 'fail' failed: ValueError: no luck\ndid {place} 2, {days} "
         f"days\ndid {place} 3\n"
     )
-
-
-async def test_a_history_of_a_release_that_can_not_be_replayed_has_failed_and_says_so(
-    connect_rpc: Any, tmp_path: Path
-) -> None:
-    """D9: what ran or waited when an older release was stopped has an end its client understands,
-    all it had said and heard can be read, nothing of it is done again, and the same conversation
-    goes on.
-    """
-    shutil.copy(OLD, tmp_path / "tasks.db")
-    done: list[str] = []
-
-    def do(what: str) -> str:
-        done.append(what)
-        return f"did {what}"
-
-    gate = asyncio.Event()
-    gate.set()
-    async with connect_rpc(
-        make(do, gate, asyncio.Event()), store=f"sqlite:///{tmp_path}/tasks.db"
-    ) as client:
-        tasks = {
-            text_of(t["history"][0]): t
-            for t in (await client.list(historyLength=10, includeArtifacts=True))["tasks"]
-        }
-        for place, said in (("Rome", 1), ("Oslo", 2)):
-            task = tasks[place]
-            assert task == await client.get(task["id"])
-            assert state_of(task) == "failed"
-            assert (
-                text_of(task["status"]["message"])
-                == "started by an older release; send the message again"
-            )
-            assert f"did {place} {said}" in text_of(task["artifacts"][0])
-            assert (
-                await refusal_of(client.send(say("5", taskId=task["id"])))
-            ).reason == "UNSUPPORTED_OPERATION"
-        assert done == []
-        again = (await client.send(say("Rome", contextId=tasks["Rome"]["contextId"])))["task"]
-        assert state_of(again) == "input-required"
-        assert done == ["Rome 1", "fail"]
 
 
 def named(function: Any) -> Agent:

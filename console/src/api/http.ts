@@ -1,6 +1,6 @@
 /** Requests to our own server, with what proves that they come from this page. */
 
-import type { Entry, Exchange, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
+import type { Attempt, Entry, Exchange, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
 import { sessionHeaders } from "./session";
 import { SseReader } from "./sse";
 
@@ -9,6 +9,7 @@ export class Failure extends Error {
     readonly status: number,
     readonly reason: string,
     message: string,
+    readonly login = "", // where people log in, if that is what is missing
   ) {
     super(message);
   }
@@ -17,17 +18,53 @@ export class Failure extends Error {
 async function read<T>(path: string, init: RequestInit = {}): Promise<T> {
   const response = await fetch(`/console/api/${path}`, { ...init, headers: sessionHeaders() });
   const body = await response.json();
-  if (!response.ok) throw new Failure(response.status, body.reason ?? "", body.error ?? "");
+  if (!response.ok) throw new Failure(response.status, body.reason ?? "", body.error ?? "", body.login ?? "");
   return body as T;
 }
 
 export const me = (agent: string) => read<Me>(`me?${new URLSearchParams({ agent })}`);
+
+/** What waits for somebody, and what failed within a day. */
+export const counts = () => read<{ waiting: number; failed: number }>("counts");
+
+export interface Bucket {
+  at: number;
+  ended: number;
+  failed: number;
+}
+
+export interface Cause {
+  cause: string;
+  count: number;
+  newest: Summary;
+  agents: string[]; // where it happened
+}
+
+export interface Activity {
+  since: number;
+  bucket: number; // milliseconds
+  buckets: Bucket[];
+  ended: number;
+  failed: number;
+  p50: number | null; // milliseconds from the first message to the end
+  p95: number | null;
+  running: number;
+  waiting: number;
+  streams: number;
+  isWhole: boolean; // else there were more tasks than were looked at
+  causes: Cause[];
+  slowest: Summary[];
+  oldest: Summary[]; // questions that wait
+}
+
+export const activity = (window: string) => read<Activity>(`now?window=${window}`);
 
 export interface TaskPage {
   tasks: Summary[];
   next: string;
   total: number;
   isExact: boolean;
+  looked?: { count: number; back: number; isAll: boolean }; // of a search: at how many, back to when
 }
 
 export function tasks(query: Record<string, string>): Promise<TaskPage> {
@@ -49,6 +86,10 @@ export const events = (at: Address, after: number) =>
     place(at, "/events", { after: String(after) }),
   );
 
+/** A new task that goes on behind an event of this one, by its number. */
+export const fork = (at: Address, seq: number, answer: string | null) =>
+  read<{ id: string }>(place(at, "/fork"), { method: "POST", body: JSON.stringify({ at: seq, answer }) });
+
 export const wire = (at: Address, seq: number) =>
   read<{ [version: string]: StreamEvent[] }>(place(at, `/events/${seq}/wire`));
 
@@ -66,6 +107,13 @@ export interface Pushes {
 
 export const pushesOf = (at: Address) => read<Pushes>(place(at, "/pushes"));
 export const pushes = (isTroubled: boolean) => read<Pushes>(`pushes${isTroubled ? "?troubled=1" : ""}`);
+/** The attempts at a webhook that this process remembers. */
+export const attemptsOf = (at: Address, push: string) =>
+  read<{ isKept: boolean; attempts: Attempt[] }>(place(at, `/pushes/${encodeURIComponent(push)}`));
+export const attempt = (n: number) => read<Attempt>(`attempts/${n}`);
+/** Send the newest event of a webhook once more. */
+export const testPush = (at: Address, push: string) =>
+  read<{ verdict: string; error: string }>(place(at, `/pushes/${encodeURIComponent(push)}/test`), { method: "POST" });
 export const replay = (n: number) => read<{ replayed: number }>(`letters/${n}/replay`, { method: "POST" });
 
 export const exchanges = () => read<{ exchanges: Exchange[] }>("exchanges?after=0");
@@ -173,6 +221,10 @@ export const getTask = (rpc: string, id: string) => call<Task>(rpc, "GetTask", {
 /** All tasks of a conversation, as far as one page has them. */
 export const tasksOf = async (rpc: string, contextId: string): Promise<Task[]> =>
   (await call<{ tasks?: Task[] }>(rpc, "ListTasks", { contextId, pageSize: 100, includeArtifacts: true })).tasks ?? [];
+
+/** The newest tasks this page has begun at an agent, without what they made. */
+export const ownTasks = async (rpc: string): Promise<Task[]> =>
+  (await call<{ tasks?: Task[] }>(rpc, "ListTasks", { pageSize: 50, includeArtifacts: false })).tasks ?? [];
 
 /** An id of our own. `crypto.randomUUID` is not there at a host without TLS. */
 export const newId = (): string =>

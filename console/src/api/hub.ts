@@ -102,7 +102,14 @@ export const change = (name: string, given: { visibility?: string; team?: string
 export const retire = (name: string) => call<null>("DELETE", at(name));
 export const act = (name: string, verb: "suspend" | "resume" | "refresh" | "probe") =>
   call<Entry>("POST", `${at(name)}:${verb}`);
-export const check = (name: string) => call<{ score: number; results: CheckResult[] }>("POST", `${at(name)}:check`);
+export interface CheckReport {
+  score: number;
+  at_ms?: number;
+  results: CheckResult[];
+}
+
+export const check = (name: string) => call<CheckReport>("POST", `${at(name)}:check`);
+export const lastChecks = (name: string) => call<CheckReport>("GET", `${at(name)}/checks`);
 export const card = (name: string, n: number) => call<CardVersion>("GET", `${at(name)}/cards/${n}`);
 export const cards = (name: string) => call<{ cards: CardVersion[]; approved: number }>("GET", `${at(name)}/cards`);
 export const decide = (name: string, n: number, verb: "approve" | "reject") =>
@@ -142,5 +149,40 @@ export interface Span {
   ended_ms: number;
 }
 
-export const trace = (id: string) => call<{ id: string; spans: Span[] }>("GET", `/traces/${encodeURIComponent(id)}`);
-export const traces = () => call<{ traces: { id: string; title: string; tasks: number; at_ms: number }[] }>("GET", "/traces");
+export const trace = (id: string) => call<{ id: string; title: string; spans: Span[] }>("GET", `/traces/${encodeURIComponent(id)}`);
+
+export interface TraceSummary {
+  id: string;
+  title: string; // the first words of the request
+  agent: string;
+  state: string;
+  tasks: number;
+  agents: number;
+  started_ms: number;
+  ended_ms: number;
+  at_ms: number;
+}
+
+export const traces = () => call<{ traces: TraceSummary[] }>("GET", "/traces");
+export const traceOf = async (task: string) =>
+  (await call<{ traces: TraceSummary[] }>("GET", `/traces?task=${encodeURIComponent(task)}`)).traces[0]?.id ?? "";
+
+// What an admin keeps
+
+/** A list of things, each as it comes. */
+export const listed = async (path: string, member: string) =>
+  (await call<{ [member: string]: { [name: string]: unknown }[] }>("GET", path))[member] ?? [];
+export const admin = (method: string, path: string, body?: unknown) => call<unknown>(method, path, body);
+
+export interface AuditRow {
+  n: number;
+  at_ms: number;
+  who: string;
+  did: string;
+  what: string;
+  detail: string;
+}
+
+export const audit = (before: number, what: string) =>
+  call<{ rows: AuditRow[]; next: number }>("GET", `/audit?${new URLSearchParams({ before: String(before), what })}`);
+export const verifyAudit = () => call<{ whole: boolean; trouble: string }>("GET", "/audit:verify");

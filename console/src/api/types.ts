@@ -102,6 +102,7 @@ export interface Me {
   limits: { body: number };
   hasExchanges: boolean;
   caller: string; // as whom the page calls
+  isOperator: boolean; // may see what all callers do
 }
 
 export interface Summary {
@@ -117,6 +118,17 @@ export interface Summary {
   caller: string;
   title: string;
   events: number;
+  created: number;
+  why: string; // of one that failed: in a few words
+  expires: number; // until when its question may be answered; 0: no deadline
+  wakes: number; // until when it sleeps; 0: it does not
+  progress: Progress | null;
+}
+
+/** How far a task is: 3 of 10. */
+export interface Progress {
+  done: number;
+  total: number | null;
 }
 
 export interface Entry {
@@ -152,6 +164,7 @@ export interface Exchange {
 export interface Push {
   id: string;
   taskId: string;
+  agent: string;
   tenant: string;
   caller: string;
   endpoint: string;
@@ -172,4 +185,19 @@ export interface Letter {
   last: number;
   at: number;
   error: string;
+}
+
+/** One attempt to deliver an event to a webhook. */
+export interface Attempt {
+  n: number;
+  at: number;
+  ms: number;
+  event: number;
+  verdict: "delivered" | "later" | "refused" | "gone";
+  status: number; // 0: there was no answer
+  error: string;
+  requestHeaders?: [string, string][];
+  requestBody?: { text: string; isCut: boolean };
+  answerHeaders?: [string, string][];
+  answerBody?: { text: string; isCut: boolean };
 }

@@ -7,6 +7,7 @@ import { t } from "../i18n";
 import { PartView } from "../render/parts";
 import { Trouble } from "../ui/elements";
 import { keepDraft, useDraft } from "../ui/drafts";
+import { Countdown, questionOf } from "../ui/time";
 import { SchemaForm } from "./question";
 
 const SCHEMA = "application/schema+json";
@@ -28,6 +29,7 @@ export function Asked(props: {
   const parts = task.status.message?.parts ?? [];
   const schema = parts.find((part) => part.mediaType === SCHEMA)?.data as Schema | undefined;
   const isAuth = word(task.status.state) === "auth-required";
+  const { expires } = questionOf(task);
   const isChoice = schema?.["type"] === "boolean";
   const key = `answer.${task.id}.${task.status.message?.messageId ?? ""}`;
   const [text, setText] = useDraft(`${key}.words`);
@@ -56,6 +58,11 @@ export function Asked(props: {
   const answer = (given: Part[], json?: string) => onAnswer && void run(onAnswer(given, json), true);
   return (
     <div ref={box} tabIndex={-1}>
+      {expires > 0 && (
+        <p>
+          <Countdown until={expires} kind="answer" />
+        </p>
+      )}
       {parts
         .filter((part) => part.mediaType !== SCHEMA)
         .map((part, i) => (
@@ -68,7 +75,7 @@ export function Asked(props: {
       )}
       {onAnswer && isChoice && !isWords && (
         <div class="row">
-          <button type="button" disabled={isBusy} onClick={() => answer([], "true")}>
+          <button type="button" class="primary" disabled={isBusy} onClick={() => answer([], "true")}>
             {t("chat.approve")}
           </button>
           <button type="button" disabled={isBusy} onClick={() => answer([], "false")}>
@@ -105,12 +112,12 @@ export function Asked(props: {
       )}
       <div class="row">
         {onAnswer && schema && (
-          <button type="button" onClick={() => setWords(!isWords)}>
+          <button type="button" class="quiet" onClick={() => setWords(!isWords)}>
             {isWords ? t("chat.form") : t("chat.words")}
           </button>
         )}
         {props.onCancel && (
-          <button type="button" data-cancels={task.id} disabled={isBusy} onClick={() => void run(props.onCancel!(), false)}>
+          <button type="button" class="quiet" data-cancels={task.id} disabled={isBusy} onClick={() => void run(props.onCancel!(), false)}>
             {t("task.cancel")}
           </button>
         )}

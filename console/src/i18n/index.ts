@@ -57,17 +57,19 @@ export function number(value: number): string {
   return new Intl.NumberFormat(locale.value).format(value);
 }
 
-/** A time span in its two largest units: `4.1 s`, `18 min 3 s`. */
+const UNITS = { second: ["s", "秒"], minute: ["min", "分钟"], hour: ["h", "小时"], day: ["d", "天"] } as const;
+
+/** A time span in its two largest units: `140 ms`, `4.1 s`, `18 min 3 s`. */
 export function span(ms: number): string {
-  const unit = (value: number, name: "second" | "minute" | "hour" | "day") =>
-    new Intl.NumberFormat(locale.value, {
-      style: "unit",
-      unit: name,
-      unitDisplay: "short",
-      maximumFractionDigits: name === "second" && ms < 60_000 ? 1 : 0,
-    }).format(value);
+  const isChinese = language.value === "zh";
+  const unit = (value: number, name: keyof typeof UNITS) => {
+    const digits = name === "second" && ms < 10_000 ? 1 : 0;
+    const said = new Intl.NumberFormat(locale.value, { maximumFractionDigits: digits }).format(value);
+    return `${said} ${UNITS[name][isChinese ? 1 : 0]}`;
+  };
+  if (ms < 1000) return `${number(Math.round(ms))} ms`;
   const s = ms / 1000;
-  if (s < 60) return unit(s, "second");
+  if (s < 59.5) return unit(s, "second");
   if (s < 3600) return `${unit(Math.floor(s / 60), "minute")} ${unit(Math.floor(s % 60), "second")}`;
   if (s < 86_400) {
     return `${unit(Math.floor(s / 3600), "hour")} ${unit(Math.floor((s % 3600) / 60), "minute")}`;

@@ -3,11 +3,12 @@
 import { useState } from "preact/hooks";
 import type { Json, Schema, Skill } from "../api/types";
 import { SchemaForm } from "../forms/question";
-import { t } from "../i18n";
+import { number, t } from "../i18n";
 import { ExternalLink } from "../render/markdown";
 import { me } from "../state";
-import { Copy } from "../ui/elements";
+import { Copy, Link } from "../ui/elements";
 import { JsonTree } from "../ui/json";
+import { visible } from "../ui/text";
 import { copies, type Wish, tryIt } from "./try";
 
 export default function Agent() {
@@ -15,48 +16,66 @@ export default function Agent() {
   const schemes = Object.keys(card.securitySchemes ?? {});
   const extensions = (card.capabilities["extensions"] ?? []) as { uri: string; description?: string }[];
   return (
-    <>
-      <h1>{card.name}</h1>
-      <p>{card.description}</p>
-      <p class="soft">
-        {t("agent.version", { version: card.version })}
-        {card.provider && ` · ${card.provider.organization}`}{" "}
+    <div class="readable">
+      <div class="head">
+        <h1>{visible(card.name)}</h1>
+        <Copy text={() => JSON.stringify(card, null, 2)} label={t("agent.copy")} />
+        <Link to="chat" class="button primary">
+          {t("entry.chat")}
+        </Link>
+      </div>
+      <p>{visible(card.description)}</p>
+      <p class="row facts">
+        <span>{t("agent.version", { version: card.version })}</span>
+        {card.provider && <span>{visible(card.provider.organization)}</span>}
         {card.documentationUrl && <ExternalLink to={card.documentationUrl} words={card.documentationUrl} />}
       </p>
-      <h2>{t("agent.skills")}</h2>
+      <h2>
+        {t("agent.skills")} <span class="soft">{number(card.skills.length)}</span>
+      </h2>
       {card.skills.map((skill) => (
         <SkillView key={skill.id} skill={skill} />
       ))}
       <h2>{t("agent.interfaces")}</h2>
-      <ul>
+      <ul class="plain card ranked">
         {card.supportedInterfaces.map((one) => (
-          <li key={one.url + one.protocolVersion}>
-            {one.protocolBinding} {one.protocolVersion} <span class="mono">{one.url}</span>
+          <li key={one.url + one.protocolBinding + one.protocolVersion}>
+            <span class="mono">{one.url}</span>
+            <span class="chip">
+              {one.protocolBinding} {one.protocolVersion}
+            </span>
           </li>
         ))}
       </ul>
       <h2>{t("agent.security")}</h2>
-      {schemes.length ? (
-        <ul>
-          {schemes.map((name) => (
-            <li key={name}>{name}</li>
-          ))}
-        </ul>
-      ) : (
-        <p>{t("agent.security.none")}</p>
-      )}
+      <div class="card">
+        {schemes.length ? (
+          <span class="chips">
+            {schemes.map((name) => (
+              <span key={name} class="chip">
+                {visible(name)}
+              </span>
+            ))}
+          </span>
+        ) : (
+          <p class="soft">{t("agent.security.none")}</p>
+        )}
+      </div>
       <h2>{t("agent.extensions")}</h2>
-      <ul>
+      <ul class="plain card ranked">
         {extensions.map((one) => (
           <li key={one.uri}>
-            <span class="mono">{one.uri}</span> {one.description}
+            <span class="mono">{one.uri}</span>
+            <span />
+            <span class="soft small">{one.description}</span>
           </li>
         ))}
       </ul>
       <h2>{t("agent.card")}</h2>
-      <Copy text={() => JSON.stringify(card, null, 2)} />
-      <JsonTree value={card as unknown as Json} isOpen={false} />
-    </>
+      <div class="card">
+        <JsonTree value={card as unknown as Json} isOpen={false} />
+      </div>
+    </div>
   );
 }
 
@@ -70,8 +89,16 @@ function SkillView({ skill }: { skill: Skill }) {
           {t("agent.try")}
         </button>
       </div>
-      <p>{skill.description}</p>
-      {(skill.tags ?? []).length > 0 && <p class="soft">{(skill.tags ?? []).join(" · ")}</p>}
+      <p class="soft">{visible(skill.description)}</p>
+      {(skill.tags ?? []).length > 0 && (
+        <span class="chips">
+          {(skill.tags ?? []).map((tag) => (
+            <span key={tag} class="chip">
+              {visible(tag)}
+            </span>
+          ))}
+        </span>
+      )}
       {isOpen && <Try skill={skill} />}
     </section>
   );

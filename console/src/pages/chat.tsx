@@ -2,18 +2,22 @@
 
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { INLINE, upload } from "../api/files";
 import * as hub from "../api/hub";
 import type { Part } from "../api/types";
 import { word } from "../fold";
 import { Asked } from "../forms/asked";
 import { bytes, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { chatPlace, choose, go, me, onChange, query, rpcOf, useTitle } from "../state";
+import { choose, go, me, onChange, query, rpcOf, useTitle } from "../state";
 import { draftOf, keepDraft } from "../ui/drafts";
-import { Link, State, Trouble } from "../ui/elements";
+import { Dialog, Link, Skeleton, State, Trouble } from "../ui/elements";
+import { usePolled } from "../ui/polled";
 import { visible } from "../ui/text";
+import { ProgressBar, progressOf } from "../ui/time";
 import { compose, composedOf, EMPTY } from "./composed";
 import { Conversation, isRunning, isWaiting, saidIn, type Turn } from "./conversation";
+import { Talks } from "./talks";
 
 const kept = new Map<string, Conversation>();
 
@@ -23,7 +27,7 @@ interface Partner {
   rpc: string;
   name: string;
   description: string;
-  skills: { id: string; name: string; examples?: string[] }[];
+  skills: { id: string; name: string; description?: string; examples?: string[] }[];
 }
 
 function begin(rpc: string): Conversation {
@@ -65,7 +69,7 @@ export default function Chat() {
   if (error !== null) return <Trouble error={error} onRetry={load} />;
   const isOwn = !named || (isServed && named === info.card.name);
   const partner = isOwn ? own : other;
-  return partner ? <Talk key={partner.rpc} partner={partner} /> : <p>{t("common.loading")}</p>;
+  return partner ? <Talk key={partner.rpc} partner={partner} /> : <Skeleton />;
 }
 
 type Send = (parts: Part[], skill: string) => void;
@@ -74,6 +78,9 @@ function Talk({ partner }: { partner: Partner }) {
   const isResumed = useRef(!kept.has(partner.rpc)); // the page was loaded: what was talked about before has to be read
   const [talk, setTalk] = useState(() => kept.get(partner.rpc) ?? begin(partner.rpc));
   const [error, setError] = useState<unknown>(null);
+  const [isListing, setListing] = useState(false);
+  const [chosen, setChosen] = useState(0); // counts skills that were chosen: the form reads its draft again
+  const info = me.value!;
   const list = useRef<HTMLDivElement>(null);
   const follow = useFollow(list);
   const asked = query.value.get("task") ?? "";
@@ -105,7 +112,7 @@ function Talk({ partner }: { partner: Partner }) {
     const isThere = taskId ? taskId === asked : talk.contextId === context;
     if (!turns.length) return;
     keepDraft(lastKey, JSON.stringify(where));
-    if (!isThere) go(chatPlace(), { agent: partner.agent, ...where }, true);
+    if (!isThere) go("chat", { agent: partner.agent, ...where }, true);
   }, [taskId, talk.contextId]);
 
   // Somebody else may answer a question that waits here.
@@ -121,7 +128,7 @@ function Talk({ partner }: { partner: Partner }) {
     setTalk(begin(partner.rpc));
     setError(null);
     keepDraft(lastKey, "");
-    go(chatPlace(), { agent: partner.agent }, true);
+    go("chat", { agent: partner.agent }, true);
   };
 
   const send: Send = (parts, skill) => {
@@ -130,35 +137,76 @@ function Talk({ partner }: { partner: Partner }) {
     void talk.send(parts, skill, undefined, isWaiting(last) ? last : undefined).catch(setError);
   };
 
+  const talks = <Talks rpc={partner.rpc} agent={partner.agent} current={talk.contextId} changed={taskId + turns.length} onChoose={() => setListing(false)} />;
   return (
-    <div class="chat">
-      <div ref={list}>
-        <div class="row">
-          <h1 class="grow">{visible(partner.name)}</h1>
-          {taskId && (
-            <Link to={`tasks/${encodeURIComponent(taskId)}`} query={taskQuery(partner)} class="button">
-              {t("chat.timeline")}
-            </Link>
-          )}
-          <button type="button" onClick={renew}>
-            {t("chat.new")}
-          </button>
-        </div>
-        <p class="soft">{visible(partner.description)}</p>
-        {!turns.length && <Examples skills={partner.skills} onSend={(text, skill) => send([{ text }], skill)} />}
-        {turns.map((turn) => (
-          <TurnView key={turn.key} partner={partner} turn={turn} talk={talk} isLast={turn === last} />
-        ))}
-        {error !== null && <Trouble error={error} onRetry={asked || context ? () => load({ task: asked, context }) : undefined} />}
-      </div>
-      {!follow.isNear && (
-        <button type="button" class="newest" onClick={follow.start}>
-          {t("chat.newest")}
+    <div class="with-talks">
+      <aside class="talks" aria-label={t("talks.title")}>
+        <button type="button" class="wide" onClick={renew}>
+          {t("chat.new")}
         </button>
-      )}
-      <Composer partner={partner} send={send} isAnswer={isWaiting(last)} />
-      <Announcer turn={last} />
+        {talks}
+      </aside>
+      <div class="chat">
+        <div ref={list}>
+          <div class="head">
+            <h1>{visible(partner.name)}</h1>
+            {info.mode === "hub" && <PartnerChoice agent={partner.agent} />}
+            {taskId && (
+              <Link to={`tasks/${encodeURIComponent(taskId)}`} query={taskQuery(partner)} class="button">
+                {t("chat.timeline")}
+              </Link>
+            )}
+            <button type="button" class="only-narrow" onClick={() => setListing(true)}>
+              {t("talks.title")}
+            </button>
+            <button type="button" class="only-narrow" onClick={renew}>
+              {t("chat.new")}
+            </button>
+          </div>
+          {!turns.length && (
+            <Beginning
+              partner={partner}
+              onSend={(text, skill) => send([{ text }], skill)}
+              onChoose={(skill) => {
+                compose(partner.name, { ...composedOf(partner.name), skill });
+                setChosen(chosen + 1);
+                setTimeout(() => document.querySelector<HTMLElement>("#composer")?.focus());
+              }}
+            />
+          )}
+          {turns.map((turn) => (
+            <TurnView key={turn.key} partner={partner} turn={turn} talk={talk} isLast={turn === last} />
+          ))}
+          {error !== null && <Trouble error={error} onRetry={asked || context ? () => load({ task: asked, context }) : undefined} />}
+        </div>
+        {!follow.isNear && (
+          <button type="button" class="newest" onClick={follow.start}>
+            {t("chat.newest")}
+          </button>
+        )}
+        <Composer key={chosen} partner={partner} send={send} isAnswer={isWaiting(last)} />
+        <Announcer turn={last} />
+      </div>
+      <Dialog title={t("talks.title")} isOpen={isListing} onClose={() => setListing(false)}>
+        {talks}
+      </Dialog>
     </div>
+  );
+}
+
+/** Which of the hub's agents to talk to. */
+function PartnerChoice({ agent }: { agent: string }) {
+  const { value } = usePolled(hub.agents, 60_000);
+  const names = (value?.agents ?? []).filter((entry) => entry.state === "approved").map((entry) => entry.name);
+  return (
+    <select aria-label={t("chat.partner")} value={agent} onChange={(event) => go("chat", { agent: event.currentTarget.value })}>
+      <option value="">{visible(me.value!.card.name)}</option>
+      {[...new Set([...(agent ? [agent] : []), ...names])].map((name) => (
+        <option key={name} value={name}>
+          {visible(name)}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -182,7 +230,8 @@ function useFollow(list: RefObject<HTMLElement | null>): { isNear: boolean; star
       else if (below < NEAR) set(true);
       top = scrollY;
     };
-    const grown = new ResizeObserver(() => near.current && end());
+    // While nothing was said, there is no end to follow.
+    const grown = new ResizeObserver(() => near.current && list.current?.querySelector("article") && end());
     grown.observe(list.current!);
     addEventListener("scroll", onScroll, { passive: true });
     return () => {
@@ -203,22 +252,39 @@ function taskQuery(partner: Partner): Record<string, string> {
   return { caller: info.caller, agent: partner.agent || (info.agents.length ? info.card.name : "") };
 }
 
-function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text: string, skill: string) => void }) {
-  const examples = skills.flatMap((skill) =>
-    (skill.examples ?? []).map((text) => ({ text, skill: skill.id })),
-  );
-  if (!examples.length) return null; // a skill's name is nothing to send to it
+/** What the agent can do, while nothing has been said. */
+function Beginning(props: {
+  partner: Partner;
+  onSend: (text: string, skill: string) => void;
+  onChoose: (skill: string) => void;
+}) {
+  const { description, skills } = props.partner;
+  const examples = skills.flatMap((skill) => (skill.examples ?? []).map((text) => ({ text, skill: skill.id })));
   return (
-    <div>
-      <p>{t("chat.empty")}</p>
-      <div class="row">
-        {examples.slice(0, 6).map((example) => (
-          <button type="button" key={example.skill + example.text} onClick={() => onSend(example.text, example.skill)}>
-            {visible(example.text)}
+    <>
+      <p class="soft">{visible(description)}</p>
+      {examples.length > 0 && (
+        <>
+          <p>{t("chat.empty")}</p>
+          <div class="row">
+            {examples.slice(0, 6).map((example) => (
+              <button type="button" key={example.skill + example.text} onClick={() => props.onSend(example.text, example.skill)}>
+                {visible(example.text)}
+              </button>
+            ))}
+          </div>
+        </>
+      )}
+      <h2>{t("agent.skills")}</h2>
+      <div class="grid skills">
+        {skills.slice(0, 12).map((skill) => (
+          <button type="button" key={skill.id} class="card" data-choose={skill.id} onClick={() => props.onChoose(skill.id)}>
+            <strong>{visible(skill.name)}</strong>
+            <span class="soft small">{visible(skill.description ?? "")}</span>
           </button>
         ))}
       </div>
-    </div>
+    </>
   );
 }
 
@@ -246,6 +312,7 @@ function TurnView(props: { partner: Partner; turn: Turn; talk: Conversation; isL
           {task.status.message && !isWaiting(turn) && (
             <span class="soft">{visible(task.status.message.parts.map((part) => part.text ?? "").join(" "))}</span>
           )}
+          {isRunning(turn) && progressOf(task) && <ProgressBar progress={progressOf(task)!} />}
           {isRunning(turn) && (
             <button type="button" class="quiet" data-stops={task.id} onClick={() => void talk.cancel(turn).catch(() => undefined)}>
               {t("chat.stop")}
@@ -291,10 +358,10 @@ function Bubble({ name, parts, isUsers }: { name: string; parts: Part[]; isUsers
 }
 
 function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; isAnswer: boolean }) {
-  const info = me.value!;
   const [composed, setComposed] = useState(() => composedOf(partner.name));
   const [trouble, setTrouble] = useState("");
   const picker = useRef<HTMLInputElement>(null);
+  const [uploads, setUploads] = useState<Upload[]>([]);
   const { text, skill, attached } = composed;
   const change = (more: Partial<typeof composed>) =>
     setComposed((now) => {
@@ -303,18 +370,32 @@ function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; i
       return next;
     });
 
+  /** Small files go with the message; others are uploaded while one goes on writing. */
   const add = async (chosen: Iterable<File>) => {
-    const good: Part[] = [];
+    const attach = (part: Part) => change({ attached: [...composedOf(partner.name).attached, part] });
     for (const file of chosen) {
-      if (file.size * 1.4 > info.limits.body) {
-        setTrouble(t("chat.toolarge", { name: visible(file.name), limit: bytes(info.limits.body / 1.4) }));
-      } else good.push(await partOf(file));
+      if (file.size <= INLINE) {
+        attach(await partOf(file));
+        continue;
+      }
+      const own: Upload = { name: file.name, size: file.size, sent: 0, stop: new AbortController() };
+      const leave = () => setUploads((now) => now.filter((one) => one.stop !== own.stop));
+      setUploads((now) => [...now, own]);
+      setTrouble("");
+      void upload(partner.rpc, file, own.stop.signal, (sent) =>
+        setUploads((now) => now.map((one) => (one.stop === own.stop ? { ...one, sent } : one))),
+      )
+        .then(attach)
+        .catch((error: unknown) => {
+          const why = error instanceof Error ? error.message : String(error);
+          if (!own.stop.signal.aborted) setTrouble(t("chat.upload.failed", { name: visible(file.name), why }));
+        })
+        .finally(leave);
     }
-    if (good.length) change({ attached: [...composedOf(partner.name).attached, ...good] });
   };
 
   const submit = () => {
-    if (!text.trim() && !attached.length) return;
+    if (uploads.length || (!text.trim() && !attached.length)) return;
     send([...(text.trim() ? [{ text }] : []), ...attached], skill);
     change({ ...EMPTY, skill });
     setTrouble("");
@@ -384,8 +465,19 @@ function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; i
             {t("chat.remove", { name: nameOf(part) })}
           </button>
         ))}
+        {uploads.map((one) => (
+          <span key={one.name} class="row" data-upload={one.name}>
+            <span class="small">
+              {visible(one.name)} <span class="soft">{bytes(one.size)}</span>
+            </span>
+            <ProgressBar progress={{ done: one.sent, total: one.size }} />
+            <button type="button" class="quiet" onClick={() => one.stop.abort()}>
+              {t("chat.upload.cancel")}
+            </button>
+          </span>
+        ))}
         <span class="grow" />
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={uploads.length > 0}>
           {isAnswer ? t("chat.answer") : t("chat.send")}
         </button>
       </div>
@@ -396,6 +488,13 @@ function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; i
       )}
     </form>
   );
+}
+
+interface Upload {
+  name: string;
+  size: number;
+  sent: number;
+  stop: AbortController;
 }
 
 function nameOf(part: Part): string {

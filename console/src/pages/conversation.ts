@@ -7,6 +7,7 @@ import type { Message, Part, StreamEvent, Task } from "../api/types";
 import { addMessage, apply, isFinal } from "../fold";
 import { SHOWN } from "../render/parts";
 import { draftOf, keepDraft } from "../ui/drafts";
+import { answerMetadata } from "../ui/time";
 
 /** What began with one message: a task with its questions and answers, or a reply without a task. */
 export interface Turn {
@@ -74,7 +75,7 @@ export class Conversation {
     const message = http.userMessage(given, {
       ...(to?.task ? { taskId: to.task.id } : {}),
       ...(this.contextId ? { contextId: this.contextId } : {}),
-      ...(skill && !to ? { metadata: { skill } } : {}),
+      ...(skill && !to ? { metadata: { skill } } : answerMetadata(to?.task)),
     });
     const shown: Message =
       json === undefined ? message : { ...message, parts: [{ data: JSON.parse(json), mediaType: "application/json" }] };

@@ -7,6 +7,7 @@ import { bytes, clock, number, t } from "../i18n";
 import { me, onChange } from "../state";
 import { Trouble } from "../ui/elements";
 import { useRows } from "../ui/keys";
+import { RequestAndAnswer } from "./exchanged";
 import { visible } from "../ui/text";
 
 const MOST = 200;
@@ -52,25 +53,27 @@ export default function Live() {
   if (!me.value!.hasExchanges) {
     return (
       <>
-        <h1>{t("live.title")}</h1>
-        <p>{t("live.off")}</p>
+        <div class="head">
+          <h1>{t("live.title")}</h1>
+        </div>
+        <p class="empty">{t("live.off")}</p>
       </>
     );
   }
   return (
     <>
-      <h1>{t("live.title")}</h1>
-      <div class="row">
+      <div class="head">
+        <h1>{t("live.title")}</h1>
+        <label class="check">
+          <input type="checkbox" checked={isErrors} onChange={(event) => setErrors(event.currentTarget.checked)} />
+          {t("live.errors")}
+        </label>
         <button type="button" onClick={() => setPaused(!isPaused)}>
           {isPaused ? t("live.resume") : t("live.pause")}
         </button>
-        <label>
-          <input type="checkbox" checked={isErrors} onChange={(event) => setErrors(event.currentTarget.checked)} />{" "}
-          {t("live.errors")}
-        </label>
       </div>
       {error !== null && <Trouble error={error} onRetry={load} />}
-      {!shown.length && <p>{t("live.empty")}</p>}
+      {!shown.length && <p class="empty">{t("live.empty")}</p>}
       <div class={open ? "beside" : ""}>
         {shown.length > 0 && <Calls calls={shown} selected={selected} open={open?.n ?? 0} onOpen={look} />}
         {open && <Details call={open} onClose={() => setOpen(null)} />}
@@ -81,32 +84,44 @@ export default function Live() {
 
 function Calls(props: { calls: Exchange[]; selected: number; open: number; onOpen: (call: Exchange) => void }) {
   return (
-    <div class="scroll">
-      <table>
+    <div class="table folds">
+      <table class="calls">
         <caption class="hidden">{t("live.table")}</caption>
         <thead>
           <tr>
             <th scope="col">{t("live.time")}</th>
             <th scope="col">{t("live.operation")}</th>
             <th scope="col">{t("live.status")}</th>
-            <th scope="col">ms</th>
-            <th scope="col">{t("live.bytes")}</th>
+            <th scope="col" class="numbers">
+              ms
+            </th>
+            <th scope="col" class="numbers">
+              {t("live.bytes")}
+            </th>
           </tr>
         </thead>
         <tbody>
           {props.calls.map((call, i) => (
-            <tr key={call.n} aria-selected={i === props.selected || call.n === props.open} data-exchange={call.n}>
-              <td>{clock(call.at)}</td>
-              <td>
-                <button type="button" class="name" onClick={() => props.onOpen(call)}>
+            <tr
+              key={call.n}
+              aria-selected={i === props.selected || call.n === props.open}
+              data-exchange={call.n}
+              onClick={(event) => {
+                if (!(event.target as HTMLElement).closest("button")) props.onOpen(call);
+              }}
+            >
+              <td class="soft whole">{clock(call.at)}</td>
+              <td class="first">
+                <button type="button" class="bare name" onClick={() => props.onOpen(call)}>
                   {visible(call.operation || `${call.verb} ${call.path}`)}
-                </button>
+                </button>{" "}
+                {call.operation && <span class="soft small">{visible(call.path)}</span>}
               </td>
-              <td class={call.status >= 400 ? "bad" : ""} data-open={call.isOpen}>
+              <td class={call.status >= 400 ? "bad whole" : "whole"} data-open={call.isOpen}>
                 {call.isOpen ? t("live.open") : call.isStream ? `${call.status} ${t("live.stream")}` : call.status}
               </td>
-              <td>{call.isOpen ? "…" : number(Math.round(call.ms * 10) / 10)}</td>
-              <td class="whole">
+              <td class="numbers">{call.isOpen ? "…" : number(Math.round(call.ms * 10) / 10)}</td>
+              <td class="numbers soft">
                 {bytes(call.bytesIn)} → {call.isOpen ? "…" : bytes(call.bytesOut)}
               </td>
             </tr>
@@ -127,15 +142,7 @@ function Details({ call, onClose }: { call: Exchange; onClose: () => void }) {
           {t("common.close")}
         </button>
       </div>
-      <h3>{t("live.request")}</h3>
-      <pre tabIndex={0}>{side(`${call.verb} ${call.path}`, call.requestHeaders, call.requestBody)}</pre>
-      <h3>{t("live.answer")}</h3>
-      <pre tabIndex={0}>{side(`HTTP ${call.status}`, call.answerHeaders, call.answerBody)}</pre>
+      <RequestAndAnswer first={`${call.verb} ${call.path}`} of={call} />
     </aside>
   );
-}
-
-function side(first: string, headers: [string, string][] = [], body?: { text: string; isCut: boolean }): string {
-  const lines = [first, ...headers.map(([name, value]) => `${name}: ${value}`), "", body?.text ?? ""];
-  return lines.join("\n") + (body?.isCut ? `\n${t("live.cut")}` : "");
 }

@@ -5,6 +5,7 @@ import * as http from "../api/http";
 import { language, moment, setLanguage, t, type Language } from "../i18n";
 import { hasKeys, me, onChange, theme, type Theme } from "../state";
 import { Copy } from "../ui/elements";
+import { visible } from "../ui/text";
 
 export default function Settings() {
   const [logins, setLogins] = useState<http.Login[]>([]);
@@ -15,9 +16,11 @@ export default function Settings() {
     return onChange((told) => told.isBack && load());
   }, []);
   return (
-    <>
-      <h1>{t("settings.title")}</h1>
-      <div class="field">
+    <div class="narrow">
+      <div class="head">
+        <h1>{t("settings.title")}</h1>
+      </div>
+      <section class="card settings">
         <label for="language">{t("settings.language")}</label>
         <select
           id="language"
@@ -27,8 +30,6 @@ export default function Settings() {
           <option value="en">English</option>
           <option value="zh">中文</option>
         </select>
-      </div>
-      <div class="field">
         <label for="theme">{t("settings.theme")}</label>
         <select
           id="theme"
@@ -41,24 +42,21 @@ export default function Settings() {
           <option value="light">{t("settings.theme.light")}</option>
           <option value="dark">{t("settings.theme.dark")}</option>
         </select>
-      </div>
-      <p>
-        <label>
-          <input
-            type="checkbox"
-            checked={hasKeys.value}
-            onChange={(event) => {
-              hasKeys.value = event.currentTarget.checked;
-            }}
-          />{" "}
-          {t("settings.keys")}
-        </label>
-      </p>
+        <label for="keys">{t("settings.keys")}</label>
+        <input
+          id="keys"
+          type="checkbox"
+          checked={hasKeys.value}
+          onChange={(event) => {
+            hasKeys.value = event.currentTarget.checked;
+          }}
+        />
+      </section>
       <h2>{t("settings.logins")}</h2>
-      <ul>
+      <ul class="plain card ranked">
         {logins.map((login) => (
           <li key={login.id}>
-            {login.agent} <span class="soft">{moment(login.seen)}</span>{" "}
+            <span title={login.agent}>{visible(browserOf(login.agent))}</span>
             {login.own ? (
               <strong>{t("settings.logins.own")}</strong>
             ) : (
@@ -66,21 +64,36 @@ export default function Settings() {
                 {t("settings.logins.close")}
               </button>
             )}
+            <span class="soft small">{t("settings.logins.seen", { time: moment(login.seen) })}</span>
           </li>
         ))}
       </ul>
       <h2>{t("settings.link")}</h2>
-      <button
-        type="button"
-        onClick={() => void http.newLink().then(({ key }) => setLink(`${me.value!.base}/console/?key=${key}`))}
-      >
-        {t("settings.link.make")}
-      </button>
-      {link && (
-        <p>
-          {t("settings.link.text")} <code>{link}</code> <Copy text={() => link} />
-        </p>
-      )}
-    </>
+      <div class="card">
+        <div class="row">
+          <span class="soft grow">{t("settings.link.text")}</span>
+          <button
+            type="button"
+            onClick={() => void http.newLink().then(({ key }) => setLink(`${me.value!.base}/console/?key=${key}`))}
+          >
+            {t("settings.link.make")}
+          </button>
+        </div>
+        {link && (
+          <p class="row">
+            <code class="grow">{link}</code> <Copy text={() => link} />
+          </p>
+        )}
+      </div>
+    </div>
   );
+}
+
+/** A browser by its name and system, as far as what it says of itself tells. */
+export function browserOf(agent: string): string {
+  const name = /(Edg|OPR|Firefox|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(agent);
+  const system = /Android|iPhone|iPad|Windows|Mac OS X|Linux/.exec(agent);
+  if (!name) return agent;
+  const words: { [token: string]: string } = { Edg: "Edge", OPR: "Opera", Version: "Safari", HeadlessChrome: "Chrome" };
+  return `${words[name[1]!] ?? name[1]} ${name[2]}${system ? ` · ${system[0]}` : ""}`;
 }

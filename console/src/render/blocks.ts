@@ -13,7 +13,7 @@ export type Inline =
 
 export type Block =
   | { kind: "paragraph" | "heading"; inside: Inline[] }
-  | { kind: "code"; text: string }
+  | { kind: "code"; text: string; language?: string }
   | { kind: "rule" }
   | { kind: "quote"; inside: Block[] }
   | { kind: "list"; start: number | null; items: Block[][] }
@@ -124,6 +124,8 @@ function flat(lines: string[], at: number, depth: number, budget: Budget): Taken
   return [{ kind: "paragraph", inside: inlineOf(words, 0, budget) }, end];
 }
 
+const LANGUAGE = /^[\w+#.-]{1,20}$/;
+
 function fenced(lines: string[], at: number, fence: string): Taken {
   let end = at + 1;
   const isEnd = (line: string) => {
@@ -131,7 +133,9 @@ function fenced(lines: string[], at: number, fence: string): Taken {
     return found !== undefined && found[0] === fence[0] && found.length >= fence.length && line.trim() === found;
   };
   while (end < lines.length && !isEnd(lines[end]!)) end++;
-  return [{ kind: "code", text: lines.slice(at + 1, end).join("\n") }, end + 1];
+  const language = lines[at]!.trim().slice(fence.length).trim();
+  const text = lines.slice(at + 1, end).join("\n");
+  return [{ kind: "code", text, ...(LANGUAGE.test(language) ? { language } : {}) }, end + 1];
 }
 
 function table(lines: string[], at: number, width: number, budget: Budget): Taken {

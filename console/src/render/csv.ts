@@ -20,3 +20,13 @@ export function parseCsv(text: string): string[][] {
   rows[rows.length - 1]!.push(cell);
   return rows.filter((row) => row.some((value) => value));
 }
+
+/** Rows as CSV. A cell that a spreadsheet would take for a formula gets a quote in front (OWASP). */
+export function csvOf(names: string[], rows: { [name: string]: unknown }[]): string {
+  const cell = (value: unknown): string => {
+    const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [names, ...rows.map((row) => names.map((name) => row[name]))].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}

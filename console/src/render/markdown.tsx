@@ -1,9 +1,12 @@
 /** Markdown drawn as nodes: no HTML is made, links are http(s) only and show their host. */
 
 import type { ComponentChildren } from "preact";
+import { lazy, Suspense } from "preact/compat";
 import { useMemo } from "preact/hooks";
 import { t } from "../i18n";
 import { type Block, type Inline, parse } from "./blocks";
+
+const Code = lazy(() => import("./code"));
 
 export default function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => parse(text), [text]);
@@ -21,12 +24,19 @@ function draw(block: Block, at: number): ComponentChildren {
           <strong>{block.inside.map(words)}</strong>
         </p>
       );
-    case "code":
-      return (
+    case "code": {
+      const plain = (
         <pre key={at} tabIndex={0}>
           <code>{block.text}</code>
         </pre>
       );
+      if (!block.language) return plain;
+      return (
+        <Suspense key={at} fallback={plain}>
+          <Code text={block.text} language={block.language} />
+        </Suspense>
+      );
+    }
     case "rule":
       return <hr key={at} />;
     case "quote":

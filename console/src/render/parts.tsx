@@ -1,17 +1,23 @@
 /** What agents send, by media type. It is shown as what it is, and nothing of it is run. */
 
 import { lazy, Suspense } from "preact/compat";
-import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { download, isOurs } from "../api/files";
 import type { Artifact, Json, Part } from "../api/types";
 import { previewAddress, type Address } from "../api/http";
 import { joined } from "../fold";
 import { bytes, t } from "../i18n";
-import { Copy, Icon } from "../ui/elements";
+import { Copy, Icon, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { visible } from "../ui/text";
-import { parseCsv } from "./csv";
+import { ProgressBar } from "../ui/time";
+import { csvOf, parseCsv } from "./csv";
+import { chartOf } from "./vega";
 
 const Markdown = lazy(() => import("./markdown"));
+const Code = lazy(() => import("./code"));
+const ChartView = lazy(() => import("./chart"));
 
 /** The media types this page can show, for agents that ask. */
 export const SHOWN = [
@@ -53,20 +59,91 @@ function Text({ text, isMarkdown }: { text: string; isMarkdown: boolean }) {
   );
 }
 
+type Place = { at: Address; artifact: string; n: number };
+
 /** A part of a message or an artifact. Words that a person typed are no Markdown, unless they say so. */
 export function PartView(props: {
   part: Part;
-  address?: { at: Address; artifact: string; n: number };
+  address?: Place;
   isUsers?: boolean;
 }) {
   const { part, address } = props;
+  const [isRaw, setRaw] = useState(false);
+  const isBytes = part.raw !== undefined || (part.text === undefined && part.data === undefined);
+  if (!address || isBytes) return <Drawn {...props} />;
+  // What an agent made can be saved, and seen as it was sent.
+  const raw = part.text ?? JSON.stringify(part.data, null, 2);
+  const name = visible(part.filename || `${address.artifact}-${address.n}${extensionOf(part)}`);
+  return (
+    <div class="tooled">
+      <div class="tools">
+        {!isPlain(part) && (
+          <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
+            {t("common.raw")}
+          </button>
+        )}
+        <button type="button" class="quiet" data-saves={name} onClick={() => save(new Blob([raw], { type: part.mediaType || "text/plain" }), name)}>
+          {t("part.save")}
+        </button>
+      </div>
+      {isRaw ? (
+        <pre class="plain" dir="auto" tabIndex={0}>
+          {raw}
+        </pre>
+      ) : (
+        <Drawn {...props} />
+      )}
+    </div>
+  );
+}
+
+/** Whether there is nothing to switch to: text is as it was sent, and Markdown has a switch of its own. */
+function isPlain(part: Part): boolean {
+  return part.text !== undefined && ["", "text/plain", "text/markdown"].includes(part.mediaType ?? "");
+}
+
+const EXTENSIONS: { [type: string]: string } = { "text/csv": ".csv", "text/markdown": ".md", "text/html": ".html", "image/svg+xml": ".svg" };
+const extensionOf = (part: Part): string => (part.text === undefined ? ".json" : (EXTENSIONS[part.mediaType ?? ""] ?? ".txt"));
+
+/** The language of program text, by its media type; empty if it is none. */
+function languageOf(type: string): string {
+  const found = /^(?:text|application)\/(?:x-|vnd\.)?(python|javascript|typescript|json|sql|yaml|toml|xml|css|shellscript|sh|ruby|rust|go|java|c|c\+\+|diff|mermaid|graphviz|java-source|ecmascript)$/.exec(type);
+  return found ? found[1]! : "";
+}
+
+const VEGA = /^application\/vnd\.vegalite(\.v\d+)?\+json$/;
+
+/** A Vega-Lite specification, if a part is one. */
+function specOf(part: Part, type: string): Json | null {
+  const named = VEGA.test(type);
+  const schema = (part.data as { $schema?: Json } | undefined)?.$schema;
+  if (part.data !== undefined && part.data !== null) return named || (typeof schema === "string" && schema.includes("/vega-lite/")) ? part.data : null;
+  if (!named || part.text === undefined) return null;
+  try {
+    return JSON.parse(part.text) as Json;
+  } catch {
+    return null;
+  }
+}
+
+function Drawn({ part, address, isUsers }: { part: Part; address?: Place; isUsers?: boolean }) {
   const type = (part.mediaType ?? "").split(";")[0] ?? "";
+  const spec = specOf(part, type);
+  if (spec !== null) return <Vega spec={spec} />;
   if (part.text !== undefined) {
     if (type === "text/html" || type === "image/svg+xml") {
       return <Source text={part.text} address={address} />;
     }
     if (type === "text/csv") return <Csv text={part.text} />;
-    const isMarkdown = type === "text/markdown" || (type === "" && !props.isUsers);
+    const language = languageOf(type);
+    if (language) {
+      return (
+        <Suspense fallback={<pre class="part">{part.text}</pre>}>
+          <Code text={part.text} language={language} />
+        </Suspense>
+      );
+    }
+    const isMarkdown = type === "text/markdown" || (type === "" && !isUsers);
     return (
       <div class="part">
         <Text text={part.text} isMarkdown={isMarkdown} />
@@ -82,6 +159,24 @@ export function PartView(props: {
   }
   if (part.raw !== undefined) return <Bytes part={part} type={type} address={address} />;
   return <Elsewhere url={part.url ?? ""} name={part.filename} type={type} />;
+}
+
+/** A chart, or the specification with a word on why there is none. */
+function Vega({ spec }: { spec: Json }) {
+  const chart = useMemo(() => chartOf(spec), [spec]);
+  if (chart) {
+    return (
+      <Suspense fallback={null}>
+        <ChartView chart={chart} />
+      </Suspense>
+    );
+  }
+  return (
+    <div class="part">
+      <p class="soft small">{t("part.chart.none")}</p>
+      <JsonTree value={spec} />
+    </div>
+  );
 }
 
 function isTable(value: Json): value is { [key: string]: Json }[] {
@@ -120,6 +215,9 @@ function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
           ))}
         </tbody>
       </table>
+      <button type="button" class="quiet" data-saves-table onClick={() => save(new Blob([csvOf(names, rows)], { type: "text/csv" }), "table.csv")}>
+        {t("part.table.save")}
+      </button>
       {rows.length > shown && (
         <button type="button" onClick={() => setShown(shown + 100)}>
           {t("json.more", { count: rows.length - shown })}
@@ -134,7 +232,8 @@ function Csv({ text }: { text: string }) {
   return <Rows rows={rows.map((row) => Object.fromEntries(head.map((name, i) => [name || String(i), row[i] ?? ""])))} />;
 }
 
-function Source({ text, address }: { text: string; address?: { at: Address; artifact: string; n: number } }) {
+/** HTML and SVG: as text, or in a frame without any rights. */
+function Source({ text, address }: { text: string; address?: Place }) {
   const [preview, setPreview] = useState("");
   const toggle = async () =>
     setPreview(preview || !address ? "" : await previewAddress(address.at, address.artifact, address.n));
@@ -154,33 +253,94 @@ function Source({ text, address }: { text: string; address?: { at: Address; arti
   );
 }
 
-function Bytes({ part, type, address }: { part: Part; type: string; address?: { at: Address; artifact: string; n: number } }) {
-  const size = Math.floor(((part.raw ?? "").length * 3) / 4);
-  const name = visible(part.filename || type || "file");
+const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
+
+/** What can be shown of a file. Nothing of it is run: a PDF is opened in a tab of its own, with the browser's viewer. */
+function Shown({ blob, type, name }: { blob: Blob; type: string; name: string }) {
   const [url, setUrl] = useState("");
-  const isImage = /^image\/(png|jpeg|gif|webp)$/.test(type);
-  const isMedia = /^(audio|video)\//.test(type);
   useEffect(() => {
-    if (!isImage && !isMedia) return undefined;
-    const made = URL.createObjectURL(blobOf(part, type));
+    const made = URL.createObjectURL(blob);
     setUrl(made);
     return () => URL.revokeObjectURL(made);
-  }, [part.raw]);
+  }, [blob]);
+  if (!url) return null;
+  if (IMAGE.test(type)) return <img src={url} alt={name} />;
+  if (type.startsWith("audio/")) return <audio controls src={url} />;
+  if (type.startsWith("video/")) return <video controls src={url} />;
+  if (type !== "application/pdf") return null;
+  return (
+    <a class="button" href={url} target="_blank" rel="noopener">
+      {t("part.open")}
+    </a>
+  );
+}
+
+const canShow = (type: string): boolean => IMAGE.test(type) || /^(audio|video)\//.test(type) || type === "application/pdf";
+
+function FileLine({ name, type, size, children }: { name: string; type: string; size?: number; children: ComponentChildren }) {
+  return (
+    <div class="row">
+      <Icon name="file" />
+      <span>
+        {name} <span class="soft">{`${type} ${size === undefined ? "" : bytes(size)}`}</span>
+      </span>
+      {children}
+    </div>
+  );
+}
+
+function Bytes({ part, type, address }: { part: Part; type: string; address?: Place }) {
+  const name = visible(part.filename || type || "file");
+  const blob = useMemo(() => blobOf(part, type), [part.raw]);
   return (
     <div class="part">
-      {url && isImage && <img src={url} alt={name} />}
-      {url && type.startsWith("audio/") && <audio controls src={url} />}
-      {url && type.startsWith("video/") && <video controls src={url} />}
-      <div class="row">
-        <Icon name="file" />
-        <span>
-          {name} <span class="soft">{`${type} ${bytes(size)}`}</span>
-        </span>
-        <button type="button" onClick={() => save(part, type, name)}>
+      {canShow(type) && <Shown blob={blob} type={type} name={name} />}
+      <FileLine name={name} type={type} size={blob.size}>
+        <button type="button" onClick={() => save(blob, name)}>
           {t("part.download", { name })}
         </button>
-        {type === "image/svg+xml" && address && <Source text={atobText(part.raw ?? "")} address={address} />}
-      </div>
+      </FileLine>
+      {type === "image/svg+xml" && address && <Source text={atobText(part.raw ?? "")} address={address} />}
+    </div>
+  );
+}
+
+/** A file that our server keeps: read when somebody asks for it, with how far that is. */
+function Stored({ url, name, type }: { url: string; name: string; type: string }) {
+  const [share, setShare] = useState<number | null | undefined>(undefined); // undefined: nothing is read now
+  const [blob, setBlob] = useState<Blob | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  const read = async (then: (found: Blob) => void) => {
+    if (blob) return then(blob);
+    setShare(0);
+    setError(null);
+    try {
+      const found = await download(url, type || "application/octet-stream", stop.current.signal, setShare);
+      setBlob(found);
+      then(found);
+    } catch (wrong) {
+      if (!stop.current.signal.aborted) setError(wrong);
+    } finally {
+      setShare(undefined);
+    }
+  };
+  return (
+    <div class="part" data-stored={name}>
+      {blob && canShow(type) && <Shown blob={blob} type={type} name={name} />}
+      <FileLine name={name} type={type} size={blob?.size}>
+        {share !== undefined && <ProgressBar progress={share === null ? { done: 0, total: null } : { done: share, total: 1 }} />}
+        {!blob && canShow(type) && (
+          <button type="button" disabled={share !== undefined} onClick={() => void read(() => undefined)}>
+            {t("part.preview")}
+          </button>
+        )}
+        <button type="button" disabled={share !== undefined} onClick={() => void read((found) => save(found, name))}>
+          {t("part.download", { name })}
+        </button>
+      </FileLine>
+      {error !== null && <Trouble error={error} />}
     </div>
   );
 }
@@ -190,15 +350,15 @@ function atobText(raw: string): string {
 }
 
 function blobOf(part: Part, type: string): Blob {
-  return new Blob([Uint8Array.from(atob(part.raw ?? ""), (char) => char.charCodeAt(0))], { type });
+  return new Blob([Uint8Array.from(atob(part.raw ?? ""), (char) => char.charCodeAt(0))], { type: type || "application/octet-stream" });
 }
 
-function save(part: Part, type: string, name: string): void {
+function save(blob: Blob, name: string): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(blobOf(part, type || "application/octet-stream"));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function Elsewhere({ url, name, type }: { url: string; name?: string; type: string }) {
@@ -209,6 +369,7 @@ function Elsewhere({ url, name, type }: { url: string; name?: string; type: stri
   } catch {
     // shown as the text it is
   }
+  if (host && isOurs(url)) return <Stored url={url} name={visible(name || type || "file")} type={type} />;
   return (
     <div class="part row">
       <Icon name="file" />

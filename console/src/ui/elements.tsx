@@ -53,6 +53,10 @@ const PATHS: { [name: string]: string } = {
   agents: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   trace: "M5 5h6M9 5v14M9 12h8M9 19h10",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
+  now: "M4 14a8 8 0 1 1 16 0M12 14l4-5M4 19h16",
+  more: "M5 12h.01M12 12h.01M19 12h.01",
+  find: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
+  admin: "M12 3 4 6v6c0 5 3.5 8 8 9 4.5-1 8-4 8-9V6z",
 };
 
 export function Icon({ name }: { name: string }) {
@@ -151,6 +155,52 @@ export function Trouble({ error, onRetry }: { error: unknown; onRetry?: () => vo
           {t("common.retry")}
         </button>
       )}
+    </div>
+  );
+}
+
+/** What stands in a page's place while it is read. */
+export function Skeleton() {
+  return (
+    <div class="skeleton" role="status">
+      <span class="hidden">{t("common.loading")}</span>
+      <i />
+      <i />
+      <i />
+      <i />
+    </div>
+  );
+}
+
+/** Tabs of a page. The chosen one is in the address where the page says so. */
+export function Tabs(props: { names: string[]; active: string; label: (name: string) => ComponentChildren; onChoose: (name: string) => void; of: string }) {
+  return (
+    <div class="tabs" role="tablist" aria-label={props.of}>
+      {props.names.map((name) => (
+        <button
+          type="button"
+          key={name}
+          role="tab"
+          data-name={name}
+          aria-selected={name === props.active}
+          onClick={() => props.onChoose(name)}
+        >
+          {props.label(name)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** A choice of few, all in view. */
+export function Segments(props: { names: readonly string[]; active: string; label: (name: string) => string; onChoose: (name: string) => void; of: string }) {
+  return (
+    <div class="segments" role="group" aria-label={props.of}>
+      {props.names.map((name) => (
+        <button type="button" key={name} aria-pressed={name === props.active} onClick={() => props.onChoose(name)}>
+          {props.label(name)}
+        </button>
+      ))}
     </div>
   );
 }

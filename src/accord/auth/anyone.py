@@ -10,7 +10,7 @@ __all__ = ["Anyone"]
 
 
 class Anyone(Scheme):
-    """Lets callers without credentials in, beside a scheme for those who have some.
+    """Allow callers without credentials, besides a scheme for those who have some.
 
     Agent("Shop", auth=ApiKeys() | Anyone())
 

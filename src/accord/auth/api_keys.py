@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
+from ..model import APIKeySecurityScheme, SecurityScheme
 from .caller import Caller
 from .schemes import (
     Challenge,
@@ -39,12 +39,12 @@ def new_api_key() -> tuple[str, str]:
 
 
 def digest_of(key: str) -> bytes:
-    """What is stored of a key. It is as long as its hash and random: no slow hash is needed."""
+    """Return the hash of a key, which is stored. Keys are long and random: a fast hash will do."""
     return hashlib.sha256(key.encode()).digest()
 
 
 class ApiKeys(Scheme):
-    """Callers show a key, in the header `X-API-Key` unless told otherwise.
+    """Authenticate callers by an API key, by default in the header `X-API-Key`.
 
     Keys are made with `accord key new NAME` and kept in the agent's store. `keys` are more of them,
     from a secret store or the environment: `ApiKeys(keys={os.environ["CI_KEY"]: "ci"})`.
@@ -53,9 +53,9 @@ class ApiKeys(Scheme):
         header: The header that holds the key.
         query: The parameter of the query that holds it, instead of a header.
         cookie: The cookie that holds it, instead of a header.
-        keys: More keys, and whose they are.
-        scopes: Scopes every caller needs.
-        name: What the scheme is called in the card.
+        keys: More keys, each with the name of its owner.
+        scopes: The scopes that every caller needs.
+        name: The name of the scheme in the card.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class ApiKeys(Scheme):
         given = {place: word for place, word in places.items() if word}
         if len(given) > 1:
             raise ValueError(
-                f"a key is in one place, not in {' and '.join(given)}; declare two schemes with |"
+                f"an API key can be in one place only, not in {' and '.join(given)}; combine two "
+                "schemes with |"
             )
         self.location, self.key_name = next(iter(given.items()), ("header", "X-API-Key"))
         self.is_ambient = self.location == "cookie"
@@ -125,14 +126,18 @@ class ApiKeys(Scheme):
         if not hmac.compare_digest(found.digest if found is not None else bytes(32), digest):
             raise InvalidCredentials("no such API key")
         assert found is not None  # no key has a digest of zeros
-        now = now_ms()
+        assert self._keys is not None  # the key was found there
+        now = self._keys.now_ms()
         if found.revoked_ms:
             raise InvalidCredentials(f"API key {id_} was revoked")
         if found.expires_ms and found.expires_ms <= now:
             raise InvalidCredentials(f"API key {id_} has expired")
         if now - found.used_ms > USED_MS:
             self._note_use(found, now)
-        caller = Caller(found.name, found.tenant, frozenset(found.scopes), scheme=self.name)
+        # What a hub reads. Nobody else has claims by this scheme: they come from the row alone.
+        claims = {"role": found.role, "teams": list(found.teams)} if found.role else {}
+        scopes = frozenset(found.scopes)
+        caller = Caller(found.name, found.tenant, scopes, claims, self.name)
         self._known.add(shown, caller)
         return caller
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from ..model import (
     TooManyRequests,
     Unauthenticated,
 )
+from ..net import Rate, TokenBuckets
 from .anyone import Anyone
 from .caller import Caller
 from .forwarded import TrustedProxies, counted_as
@@ -79,8 +81,8 @@ class Authenticator:
             await scheme.close()
 
     def precheck(self, credentials: Credentials, metadata: str = "") -> A2AError | None:
-        """What is wrong with a request of which only the headers have come: it shows no credentials
-        at all. None if it has to be looked at.
+        """Return the error for a request without any credentials, when only its headers have come;
+        None if the request has to be checked.
         """
         if self._anyone is not None:
             return None
@@ -296,37 +298,23 @@ def _quotable(text: str) -> str:
 
 
 class _Counts:
-    """A token bucket for each name: `most` at once, then `per_s`."""
+    """Counts what each name does against one rate."""
 
     def __init__(self, most: float, per_s: float) -> None:
-        self._most = most
-        self._per_s = per_s
-        self._spent: dict[str, tuple[float, float]] = {}  # how much, and when that was
+        self._rate = Rate(most, per_s)
+        self._buckets = TokenBuckets(SOURCES)
 
     def wait_s(self, name: str, more: int = 0) -> int:
-        """After how many seconds there is room for one, after `more` others; 0 if there is."""
-        found = self._spent.get(name)
-        if found is None:
-            return self._wait_s(more) if more else 0
-        spent = max(found[0] - (time.monotonic() - found[1]) * self._per_s, 0.0)
-        return self._wait_s(spent + more)
-
-    def _wait_s(self, spent: float) -> int:
-        if spent + 1 <= self._most:
-            return 0
-        return max(1, round((spent + 1 - self._most) / self._per_s)) if self._per_s else 3600
+        """Return after how many seconds there is room for one, after `more` others; 0 if now."""
+        return _whole_s(self._buckets.wait_s(name, self._rate, 1 + more))
 
     def take(self, name: str) -> int:
         """Take one, if there is room; else return after how many seconds there is."""
-        now = time.monotonic()
-        found = self._spent.get(name)
-        spent = 0.0 if found is None else max(found[0] - (now - found[1]) * self._per_s, 0.0)
-        if spent + 1 > self._most:
-            return self._wait_s(spent)
-        if found is None and len(self._spent) >= SOURCES:
-            del self._spent[next(iter(self._spent))]
-        self._spent[name] = (spent + 1, now)
-        return 0
+        return _whole_s(self._buckets.take(name, self._rate))
+
+
+def _whole_s(wait_s: float) -> int:
+    return math.ceil(min(wait_s, 3600.0))
 
 
 class _Logins:

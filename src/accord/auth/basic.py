@@ -40,13 +40,14 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 
 
 class BasicAuth(Scheme):
-    """Callers show a name and a password.
+    """Authenticate callers by a name and a password.
 
     Args:
-        users: Passwords by name, as `hash_password` gives them; a plain one is hashed at the start.
-        scopes: Scopes every caller needs.
-        grants: Scopes of each user, by name.
-        name: What the scheme is called in the card.
+        users: Passwords by name, as `hash_password` returns them. A plain password is hashed at the
+          start.
+        scopes: The scopes that every caller needs.
+        grants: The scopes of each user, by name.
+        name: The name of the scheme in the card.
     """
 
     is_ambient = True

@@ -10,7 +10,7 @@ __all__ = ["ANONYMOUS", "Caller"]
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who is calling. Tasks belong to their caller: nobody else finds them.
+    """Describe who is calling. A task belongs to its caller; other callers can't find it.
 
     `name` is empty for everyone who did not have to prove anything; all of those are one caller.
     `scheme` is the security scheme that was used, by its name in the agent card. `claims` are those
@@ -34,7 +34,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def identity(self) -> str:
-        """What everything this caller makes is stored under; empty for the anonymous one.
+        """The name under which everything of this caller is stored; empty for the anonymous caller.
 
         A name is unique only for whoever gave it: the issuer of a token, or the scheme. The same
         name from two of them is two callers, and so is the same name in two tenants.

@@ -100,21 +100,21 @@ def _signature(compact: str) -> AgentCardSignature:
 
 
 class Trust:
-    """Whose signatures on cards count.
+    """Say whose signatures on agent cards are trusted.
 
     Trust("keys.json")                                        # a JWK set: a file, a URL, a value
     Trust(key_urls=["https://keys.corp.example/"])            # where cards may say their keys are
     Trust(at_origin=True)                                     # keys at the agent's own origin
 
-    One good signature is enough. What a card says about its keys is read only if it names an
-    address that was allowed here.
+    One valid signature is enough. Keys that a card names are fetched only from addresses that are
+    allowed here.
 
     Args:
         keys: A JWK set: its URL, a file, or the set itself.
         key_urls: Addresses of JWK sets, or, ending in a slash, all below them; https only, except
           on this machine.
-        at_origin: Take keys from the origin the agent was asked for at. That proves no more than
-          TLS does, but also of a card that somebody else handed over.
+        at_origin: Trust keys published at the agent's own origin. This proves as much as TLS does,
+          also for a card that somebody else passed on.
         guard: What addresses of JWK sets are looked at with, where a stranger may have given them.
     """
 
@@ -127,7 +127,7 @@ class Trust:
         guard: Guard | None = None,
     ) -> None:
         if keys is None and not key_urls and not at_origin:
-            raise ValueError("say whose signatures count: keys, key_urls= or at_origin=True")
+            raise ValueError("say whose signatures to trust: keys, key_urls= or at_origin=True")
         self._guard = guard
         self._keys = _source(keys, guard) if keys is not None else None
         self._key_urls = [_allowed(url) for url in key_urls]
@@ -153,7 +153,7 @@ class Trust:
 
         Raises:
             InvalidSignature: No signature on it counts, and why.
-            IssuerUnavailable: The keys can't be had.
+            IssuerUnavailable: The keys can't be fetched.
         """
         if not card.signatures:
             raise InvalidSignature("the card is not signed")
@@ -217,9 +217,11 @@ def _source(keys: str | Path | Mapping[str, Any], guard: Guard | None) -> KeySou
 def _allowed(url: str) -> str:
     parts = parse_url(url)
     if not _is_secure(parts):
-        raise ValueError(f"keys come over https, not from {safe_url(url)}")
+        raise ValueError(f"keys must come over https, not from {safe_url(url)}")
     if not parts.path:
-        raise ValueError(f"{safe_url(url)} is a host; end it with a slash to allow all below it")
+        raise ValueError(
+            f"{safe_url(url)} is only a host; add a slash to allow everything below it"
+        )
     return url
 
 

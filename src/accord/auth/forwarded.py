@@ -27,8 +27,8 @@ class TrustedProxies:
                 self._networks.append(ip_network(text))
             except ValueError as error:
                 raise ValueError(
-                    f"{text!r} is no trusted proxy: give its address or network, as 10.0.0.0/8 "
-                    f"({error})"
+                    f"{text!r} is not a trusted proxy: give its address or network, like "
+                    f"10.0.0.0/8 ({error})"
                 ) from None
 
     def client_of(self, credentials: Credentials) -> str:

@@ -111,7 +111,7 @@ def _fresh_s(header: str) -> float:
 
 
 class KeySource(Protocol):
-    """Where the public keys of an issuer come from."""
+    """Fetch the public keys of an issuer."""
 
     generation: int  # grows when the keys change
 

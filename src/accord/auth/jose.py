@@ -80,9 +80,9 @@ class SigningKey(msgspec.Struct, frozen=True):
     def sign(self, payload: bytes, header: Mapping[str, Any] | None = None) -> str:
         """Return the compact form of a signature over `payload`."""
         protected = {"alg": self.algorithm, "kid": self.id, **(header or {})}
-        return jws.serialize_compact(
-            protected, payload, self.key, registry=_Registry(self.algorithm)
-        )
+        signed = f"{base64url(msgspec.json.encode(protected))}.{base64url(payload)}"
+        algorithm = _Registry.algorithms[self.algorithm]
+        return f"{signed}.{base64url(algorithm.sign(signed.encode(), self.key))}"
 
     def public(self) -> dict[str, Any]:
         """The key as others may see it (a JWK)."""
@@ -148,7 +148,7 @@ def _public_key(item: dict[str, Any]) -> PublicKey | None:
 def _imported(item: dict[str, Any]) -> Key:
     """Raises ValueError or JoseError: no key of ours, or one that is too weak."""
     if item.get("kty") not in ("RSA", "EC", "OKP"):
-        raise ValueError("a key of another type")
+        raise ValueError("the key has another type")
     modulus = item.get("n")
     if item.get("kty") == "RSA" and (
         not isinstance(modulus, str) or len(from_base64url(modulus).lstrip(b"\0")) * 8 < _RSA_BITS
@@ -207,7 +207,7 @@ def _from_pem(data: bytes) -> Key:
             return ECKey(key, key)
         case ed25519.Ed25519PrivateKey():
             return OKPKey(key, key)
-    raise ValueError("no key of ours")
+    raise ValueError("the key is not one of this server")
 
 
 def public_jwk(pem: str, *, kid: str = "") -> dict[str, Any]:
@@ -218,7 +218,7 @@ def public_jwk(pem: str, *, kid: str = "") -> dict[str, Any]:
         except (JoseError, ValueError, TypeError):
             continue
         return {**key.as_dict(private=False), "kid": kid or key.thumbprint()}
-    raise ValueError("that is no public key in PEM")
+    raise ValueError("this is not a public key in PEM")
 
 
 def header_of(token: str) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def verify(token: str, keys: Iterable[PublicKey]) -> tuple[dict[str, Any], bytes
         raise InvalidSignature("not a signature: it does not have three parts")
     header = header_of(token)
     if "crit" in header or "b64" in header:
-        raise InvalidSignature("the header wants extensions that are not known here (crit)")
+        raise InvalidSignature("the header requires extensions that are not supported (crit)")
     if header["alg"] not in ALGORITHMS:
         raise InvalidSignature("the algorithm is not one that is accepted")
     key = _chosen(header, list(keys))
@@ -256,7 +256,7 @@ def verify(token: str, keys: Iterable[PublicKey]) -> tuple[dict[str, Any], bytes
     try:
         found = jws.deserialize_compact(token, key.key, registry=_Registry(key.algorithm))
     except (JoseError, ValueError, TypeError):
-        raise InvalidSignature("the signature does not hold") from None
+        raise InvalidSignature("the signature is not valid") from None
     return header, found.payload, key
 
 

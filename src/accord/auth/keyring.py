@@ -24,7 +24,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from joserfc.jwk import ECKey
 
 from ..private import private_folder, private_opener
-from .jose import SigningKey, base64url, from_base64url
+from .jose import (
+    InvalidSignature,
+    SigningKey,
+    base64url,
+    from_base64url,
+    public_keys,
+    verify,
+)
 
 __all__ = ["Keyring", "KeyringError", "key_file_of", "new_key"]
 
@@ -41,7 +48,8 @@ _HEAD = """\
 
 
 class KeyringError(RuntimeError):
-    """The keys can't be had, or not the one that is needed; the text says what to do."""
+    """Raised when keys can't be read, or the one that is needed is missing. The text says what to
+    do."""
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -73,7 +81,7 @@ def new_key() -> str:
 
 
 def key_file_of(database: Path) -> Path:
-    """Where the keys of an SQLite store are, unless told otherwise."""
+    """Return the default file for the keys of an SQLite store."""
     return database.with_name(database.name + ".keys")
 
 
@@ -143,14 +151,14 @@ class Keyring:
         if is_volatile:
             return cls.in_memory()
         raise KeyringError(
-            "something is to be sealed or signed, and there is no key: this store is shared, so "
-            "every replica needs the same one. Make it with `accord keyring new`, and give it to "
-            "each as ACCORD_KEY=..., or as a file with --key-file FILE"
+            "there is no key to encrypt and sign with. This store is shared, so every replica "
+            "needs the same key: make one with `accord keyring new`, and give it to each replica "
+            "as ACCORD_KEY=..., or as a file with --key-file FILE"
         )
 
     @property
     def file(self) -> Path | None:
-        """Where the keys are; None if they are in no file."""
+        """The file with the keys; None if they are in no file."""
         return self._file
 
     @property
@@ -175,25 +183,38 @@ class Keyring:
         """
         head, rest = data[: 1 + _ID_BYTES], data[1 + _ID_BYTES :]
         if head[:1] != _SEALED or len(rest) < _NONCE_BYTES + 16:
-            raise KeyringError("this was not sealed by a keyring")
+            raise KeyringError("this was not encrypted by a keyring")
         key_id = head[1:].hex()
         key = next((key for key in self._keys if key.id == key_id), None) or next(
             (key for key in self._fresh() if key.id == key_id), None
         )
         if key is None:
             raise KeyringError(
-                f"this was sealed with the key {key_id}, which is not in {self._where()}"
+                f"this was encrypted with the key {key_id}, which is not in {self._where()}"
             )
         try:
             return key.sealing.decrypt(
                 rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], head + context.encode()
             )
         except InvalidTag:
-            raise KeyringError("this was altered, or sealed for something else") from None
+            raise KeyringError("this was changed, or encrypted for something else") from None
 
     def sign(self, payload: dict[str, Any], *, header: Mapping[str, Any] | None = None) -> str:
         """Return a JWS in compact form (ES256; the header names the key) over the payload."""
         return self.signing_key.sign(msgspec.json.encode(payload), header)
+
+    def verify(self, token: str) -> dict[str, Any]:
+        """Return what this keyring has signed, with any of its keys.
+
+        Raises:
+            KeyringError: None of these keys signed it.
+        """
+        keys = public_keys({"keys": [key.signing.public() for key in self._fresh()]})
+        try:
+            _, payload, _ = verify(token, keys)
+        except InvalidSignature as error:
+            raise KeyringError(f"no key of this keyring signed this: {error}") from None
+        return msgspec.json.decode(payload, type=dict[str, Any])
 
     @property
     def signing_key(self) -> SigningKey:
@@ -213,8 +234,8 @@ class Keyring:
         """
         if self._file is None:
             raise KeyringError(
-                "these keys are in no file: put a new one (accord keyring new) in front of "
-                "the others, as ACCORD_KEY=NEW,OLD"
+                "these keys are not in a file: make a new key with `accord keyring new` and put "
+                "it before the others, as in ACCORD_KEY=NEW,OLD"
             )
         keys = self._fresh()
         new = _Key.of(secrets.token_bytes(32), _now())
@@ -262,7 +283,7 @@ def _parse(lines: list[str], where: str) -> list[_Key]:
             secret = b""
         if len(secret) != 32:
             raise KeyringError(
-                f"{where} holds something that is no key; a key is what `accord keyring new` prints"
+                f"{where} holds something that is not a key; make a key with `accord keyring new`"
             )
         keys.append(_Key.of(secret, made.strip()))
     if not keys:

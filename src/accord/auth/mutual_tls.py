@@ -11,16 +11,17 @@ __all__ = ["MutualTLS"]
 
 
 class MutualTLS(Scheme):
-    """Callers show a certificate of the authority the server trusts (`--tls-client-ca`).
+    """Authenticate callers by a certificate from the authority that the server trusts
+    (`--tls-client-ca`).
 
     The caller's name is the first URI of the certificate (a SPIFFE id), else its first DNS name,
     else its common name.
 
     Args:
-        caller: Returns who a certificate stands for, as `ssl.SSLSocket.getpeercert` gives it; None
-          if it is not accepted.
-        scopes: Scopes every caller needs; only `caller` can grant them.
-        name: What the scheme is called in the card.
+        caller: A function that gets a certificate, as `ssl.SSLSocket.getpeercert` returns it, and
+          returns the caller, or None to refuse it.
+        scopes: The scopes that every caller needs. Only `caller` can grant them.
+        name: The name of the scheme in the card.
     """
 
     is_ambient = True
@@ -50,7 +51,7 @@ class MutualTLS(Scheme):
             raise InvalidCredentials("no client certificate")
         found = self._caller(certificate) if self._caller else Caller(_name_of(certificate))
         if found is None or not found.name:
-            raise InvalidCredentials("the client certificate names nobody that is accepted")
+            raise InvalidCredentials("the name in the client certificate is not accepted")
         return Caller(found.name, found.tenant, found.scopes, found.claims, self.name)
 
 

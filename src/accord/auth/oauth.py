@@ -93,16 +93,16 @@ class _TokenScheme(Scheme):
             return self._usual(claims)
         found = self._caller(claims)
         if found is None or not found.name:
-            raise InvalidCredentials("the token is of nobody that is accepted")
+            raise InvalidCredentials("the subject of the token is not accepted")
         return msgspec.structs.replace(found, claims=claims, scheme=self.name)
 
     def _usual(self, claims: dict[str, Any]) -> Caller:
         name = next((v for n in _NAMES if isinstance(v := claims.get(n), str) and v), "")
         if not name:
-            raise InvalidCredentials("the token names nobody (sub)")
+            raise InvalidCredentials("the token has no subject (sub)")
         tenant = claims.get(self._tenant, "") if self._tenant else ""
         if not isinstance(tenant, str) or (self._tenant and not tenant):
-            raise InvalidCredentials(f"the token names no tenant ({self._tenant})")
+            raise InvalidCredentials(f"the token has no tenant ({self._tenant})")
         return Caller(name, tenant, _scopes_of(claims), claims, self.name)
 
     def challenge(self, why: Challenge) -> str:
@@ -128,17 +128,17 @@ def _scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 class BearerAuth(_TokenScheme):
-    """Callers show a JWT in `Authorization: Bearer`.
+    """Authenticate callers by a JWT in `Authorization: Bearer`.
 
     Args:
         keys: The issuer's public keys: the URL of a JWK set, a file, or the set itself.
-        issuer: Who must have issued a token (`iss`).
-        audience: For whom it must be (`aud`).
-        scopes: Scopes every caller needs.
+        issuer: The issuer that a token must have (`iss`).
+        audience: The audience that a token must have (`aud`).
+        scopes: The scopes that every caller needs.
         tenant: The claim that names the caller's tenant; a token without it is refused.
-        caller: Returns who a token's claims stand for, None if nobody that is accepted. By default
-          the caller is called as `sub` says, with the scopes of `scope` or `scp`.
-        name: What the scheme is called in the card.
+        caller: A function that gets the claims of a token and returns the caller, or None to refuse
+          it. By default the caller has the name in `sub` and the scopes in `scope` or `scp`.
+        name: The name of the scheme in the card.
     """
 
     def __init__(
@@ -168,16 +168,16 @@ class BearerAuth(_TokenScheme):
 
 
 class OIDC(_TokenScheme):
-    """Callers show an access token of an OpenID Connect provider, whose keys are found by
+    """Authenticate callers by an access token of an OpenID Connect provider. Its keys are found by
     discovery.
 
     Args:
         issuer: The provider, as its tokens name it: `https://id.example.com`.
-        audience: For whom a token must be (`aud`).
-        scopes: Scopes every caller needs.
+        audience: The audience that a token must have (`aud`).
+        scopes: The scopes that every caller needs.
         tenant: As in `Bearer`.
         caller: As in `Bearer`.
-        name: What the scheme is called in the card.
+        name: The name of the scheme in the card.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class OIDC(_TokenScheme):
 
 
 class OAuth2(_TokenScheme):
-    """Callers show an access token of an OAuth 2.0 server, and the card says how to get one.
+    """Authenticate callers by an access token of an OAuth 2.0 server. The card says how to get one.
 
     With `client_id` and `client_secret` the server is asked about each token (RFC 7662), else the
     token is a JWT. A card names one flow in each scheme: the device flow if there is
@@ -216,17 +216,17 @@ class OAuth2(_TokenScheme):
 
     Args:
         issuer: The server, as its tokens and its metadata name it.
-        audience: For whom a token must be.
-        token_url: Where tokens come from.
-        authorization_url: Where a person agrees, for the code flow.
-        device_authorization_url: Where a device asks, for the device flow.
-        client_id: Who we are to the server, for introspection.
-        client_secret: How we prove it.
-        scopes: Scopes every caller needs.
-        offers: What scopes mean, for the card: descriptions by name.
+        audience: The audience that a token must have.
+        token_url: The address that issues tokens.
+        authorization_url: The address where a person agrees, for the code flow.
+        device_authorization_url: The address where a device asks for a code, for the device flow.
+        client_id: The client id of this agent at the server, for introspection.
+        client_secret: The secret of that client.
+        scopes: The scopes that every caller needs.
+        offers: Descriptions of scopes for the card, by name.
         tenant: As in `Bearer`.
         caller: As in `Bearer`.
-        name: What the scheme is called in the card.
+        name: The name of the scheme in the card.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a scheme is, what a request shows it, and how schemes are combined."""
+"""Schemes: what a request shows them, and how they are combined."""
 
 import abc
 import base64
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class InvalidCredentials(Exception):
-    """Credentials of a scheme were shown, and are not valid.
+    """Raised when a request has credentials that are not valid.
 
     The reason is for the log and never holds the credentials. The client learns only that they are
     not valid, and `description`: what helps a client whose credentials were valid once, and nobody
@@ -49,7 +49,7 @@ class InvalidCredentials(Exception):
 
 
 class Challenge(NamedTuple):
-    """What a scheme may say in `WWW-Authenticate`."""
+    """Hold what a scheme may say in `WWW-Authenticate`."""
 
     realm: str
     metadata: str  # the address of the resource's metadata (RFC 9728)
@@ -59,7 +59,8 @@ class Challenge(NamedTuple):
 
 
 class Credentials:
-    """What a request shows of its caller: headers, query, cookies and the client certificate.
+    """Hold what a request tells about its caller: headers, query, cookies and the client
+    certificate.
 
     The same for every binding: gRPC's metadata are the headers, and what other bindings take from
     the query is metadata there too.
@@ -148,7 +149,7 @@ class Known:
 
 @dataclasses.dataclass
 class Resources:
-    """What the app has for its schemes when it opens."""
+    """Hold what the app has for its schemes when it opens."""
 
     agent: str
     keys: "KeyStore"
@@ -156,9 +157,7 @@ class Resources:
 
 
 class Auth(abc.ABC):
-    """Who may call: one scheme, or several with `|` (one of them is enough) and `&` (all are
-    needed).
-    """
+    """Say who may call: one scheme, or several with `|` (one is enough) or `&` (all are needed)."""
 
     @property
     @abc.abstractmethod
@@ -228,7 +227,7 @@ class _Ways(Auth):
 
 
 class Scheme(Auth):
-    """One security scheme: its entry in the card, and how it is enforced."""
+    """Define one security scheme: its entry in the card, and how it is enforced."""
 
     # A browser sends these credentials by itself, also for a page of somebody else's.
     is_ambient = False
@@ -263,9 +262,10 @@ class Scheme(Auth):
         """
 
     def user_of(self, shown: str) -> str:
-        """Return whose password is shown; empty if secrets of this scheme can't be guessed.
+        """Return the user whose password these credentials hold; empty if nobody could guess the
+        secrets of this scheme.
 
-        Attempts for one user are limited before they are checked.
+        The number of attempts is limited for each user, before a password is checked.
         """
         return ""
 

@@ -29,7 +29,7 @@ _json = msgspec.json.Decoder()
 
 
 class InvalidToken(Exception):
-    """A token proves nothing. `reason` may be told to whoever sent it."""
+    """Raised when a token is not valid. The sender may see `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -44,9 +44,9 @@ class TokenVerifier:
 
     Args:
         keys: The issuer's JWK set: its URL, a file, or the set itself.
-        issuer: Who must have issued a token: its `iss`.
-        audience: For whom it must be: one of these in its `aud`.
-        leeway_s: How far clocks may differ.
+        issuer: The issuer that a token must have in its `iss`.
+        audience: The audience that a token must have in its `aud`: one of these.
+        leeway_s: How many seconds clocks may differ.
         types: What the header's `typ` may be, in lower case; a token for another purpose is none.
         guard: For keys at an address a stranger gave.
     """
@@ -63,7 +63,7 @@ class TokenVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if not issuer or not audience:
-            raise ValueError("a token is good for one issuer and audience: give both")
+            raise ValueError("give both the issuer and the audience that tokens must have")
         self._keys = _source(keys, guard)
         self._issuer = issuer
         self._audiences = frozenset([audience] if isinstance(audience, str) else audience)
@@ -88,8 +88,8 @@ class TokenVerifier:
         """Return the claims of a token; not to be changed, because they are kept.
 
         Raises:
-            InvalidToken: It proves nothing, and why.
-            IssuerUnavailable: The keys can't be had, so nothing can be said.
+            InvalidToken: The token is not valid, with the reason.
+            IssuerUnavailable: The keys can't be fetched, so the token can't be checked.
         """
         known = self._verified.get(token)
         if known is not None:
@@ -97,14 +97,16 @@ class TokenVerifier:
             if not self._has_other_keys():
                 return known
         if len(token) > _TOKEN_BYTES or not token.isascii():
-            raise InvalidToken("not a token: too long, or with letters that are not ASCII")
+            raise InvalidToken(
+                "this is not a token: it is too long, or has characters that are not ASCII"
+            )
         claims = self._checked(*await self._opened(token))
         self._has_other_keys()
         self._verified.add(token, claims, claims["exp"] + self._leeway_s)
         return claims
 
     def guard_with(self, guard: Guard) -> None:
-        """Look with this at addresses the issuer names at other origins than its own."""
+        """Check addresses that the issuer names outside its own origin with this guard."""
         if self._found is not None:
             self._found.elsewhere = guard
 
@@ -127,7 +129,9 @@ class TokenVerifier:
             keys = await self._keys.keys(kid if isinstance(kid, str) else None)
             header, payload, _ = verify(token, keys)
         except UnknownKey:
-            raise InvalidToken("signed with a key its issuer does not have") from None
+            raise InvalidToken(
+                "the token is signed with a key that its issuer does not have"
+            ) from None
         except InvalidSignature as error:
             raise InvalidToken(str(error)) from None
         return header, payload
@@ -135,18 +139,18 @@ class TokenVerifier:
     def _checked(self, header: dict[str, Any], payload: bytes) -> Claims:
         typ = header.get("typ")
         if (typ.lower() if isinstance(typ, str) else typ) not in self._types:
-            raise InvalidToken("a token for another purpose (typ)")
+            raise InvalidToken("the token is for another purpose (typ)")
         try:
             claims = _json.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise InvalidToken("its claims are not JSON") from None
+            raise InvalidToken("the token's claims are not JSON") from None
         if not isinstance(claims, dict):
-            raise InvalidToken("its claims are not a JSON object")
+            raise InvalidToken("the token's claims are not a JSON object")
         if claims.get("iss") != self._issuer:
-            raise InvalidToken("from another issuer")
+            raise InvalidToken("the token is from another issuer")
         _check_audience(claims, self._audiences)
         if "exp" not in claims:
-            raise InvalidToken("it never expires")
+            raise InvalidToken("the token never expires")
         _check_times(claims, self._clock(), self._leeway_s)
         return claims
 
@@ -164,20 +168,20 @@ def _check_audience(claims: Claims, audiences: frozenset[str]) -> None:
     given = claims.get("aud")
     named = given if isinstance(given, list) else [given]
     if not any(isinstance(one, str) and one in audiences for one in named):
-        raise InvalidToken("for another audience")
+        raise InvalidToken("the token is for another audience")
 
 
 def _check_times(claims: Claims, now: float, leeway_s: float) -> None:
     """Check those of `exp`, `nbf` and `iat` that are there."""
     times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
     if any(type(value) not in (int, float) or abs(value) > _LAST_S for value in times.values()):
-        raise InvalidToken("its times are not numbers")
+        raise InvalidToken("the token's times are not numbers")
     if times.get("exp", now) <= now - leeway_s:
         raise InvalidToken(EXPIRED)
     if times.get("nbf", now) > now + leeway_s:
-        raise InvalidToken("not valid yet")
+        raise InvalidToken("the token is not valid yet")
     if times.get("iat", now) > now + leeway_s:
-        raise InvalidToken("issued in the future")
+        raise InvalidToken("the token was issued in the future")
 
 
 class Introspection:
@@ -186,11 +190,12 @@ class Introspection:
 
     Args:
         url: The introspection endpoint, or the issuer, whose metadata names it.
-        client_id: Who we are to the issuer.
-        client_secret: How we prove it.
+        client_id: The client id of this server at the issuer.
+        client_secret: The secret of that client.
         issuer: Who must have issued a token, if the answer says so.
-        audience: For whom a token must be. Empty only where the issuer answers to us alone.
-        cache_s: For how long an answer counts, so also how long a revoked token still does.
+        audience: The audience that a token must have. Leave it empty only if the issuer serves this
+          server alone.
+        cache_s: How long an answer is cached. A revoked token works for this long.
     """
 
     def __init__(
@@ -226,7 +231,7 @@ class Introspection:
 
         Raises:
             InvalidToken: It is not active, or not for us.
-            IssuerUnavailable: The issuer does not answer, so nothing can be said.
+            IssuerUnavailable: The issuer does not answer, so the token can't be checked.
         """
         known = self._verified.get(token)
         if known is not None:
@@ -234,14 +239,16 @@ class Introspection:
         if self._refused.get(token) is not None:
             raise InvalidToken("not active")
         if not token or len(token) > _TOKEN_BYTES or not token.isascii():
-            raise InvalidToken("not a token: too long, or with letters that are not ASCII")
+            raise InvalidToken(
+                "this is not a token: it is too long, or has characters that are not ASCII"
+            )
         claims = await self._asked(token)
         now = self._clock()
         if claims.get("active") is not True:
             self._refused.add(token, {}, now + self._cache_s)
             raise InvalidToken("not active")
         if self._issuer and claims.get("iss", self._issuer) != self._issuer:
-            raise InvalidToken("from another issuer")
+            raise InvalidToken("the token is from another issuer")
         if self._audiences:
             _check_audience(claims, self._audiences)
         _check_times(claims, now, self._leeway_s)
@@ -250,7 +257,7 @@ class Introspection:
         return claims
 
     def guard_with(self, guard: Guard) -> None:
-        """Look with this at addresses the issuer names at other origins than its own."""
+        """Check addresses that the issuer names outside its own origin with this guard."""
         if isinstance(self._where, Issuer):
             self._where.elsewhere = guard
 

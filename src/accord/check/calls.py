@@ -5,6 +5,7 @@ is the one that is read, listed and canceled afterwards. An agent is sent one me
 one if it streams, and one that it must refuse.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ from ..model import (
     UnsupportedOperation,
     new_id,
 )
+from ..protocol import Semantics
 from .card import PASS, CheckVerdict
 from .checks import InterfaceChecks, skip
 from .interface import CallOutcome, CheckedInterface, state_of
@@ -68,6 +70,7 @@ class ConversationChecks(InterfaceChecks):
             "rest.list": self._list,
             "rest.cancel": self._cancel,
             "rest.push": self._push,
+            "rest.generation": self._generation,
         }
 
     # Sending
@@ -112,7 +115,7 @@ class ConversationChecks(InterfaceChecks):
             if not interface.is_rest:
                 faults = envelope_faults(value, self._sent.request_json)
                 value = value.get("result") if isinstance(value, dict) else value
-            faults += send_faults(value, interface.version, is_rest=interface.is_rest)
+            faults += send_faults(value, interface.expected, is_rest=interface.is_rest)
         if not faults:
             return PASS
         return CheckVerdict(
@@ -143,7 +146,7 @@ class ConversationChecks(InterfaceChecks):
         self.outcome = self._sent
         if self._sent.error is not None:
             return skip("there was no answer to look at")
-        if self.interface.version == "0.1":
+        if self.interface.expected.names_tasks:
             return self.not_part("a blocking send")
         if self._task is None:
             return self._no_task()
@@ -175,7 +178,7 @@ class ConversationChecks(InterfaceChecks):
         return CheckVerdict("fail", f"historyLength {most} gives {found} messages", fix)
 
     async def _follow(self) -> CheckVerdict:
-        if self.interface.version == "0.1":
+        if self.interface.expected.names_tasks:
             return self.not_part("refusing a message to a task that is over")
         task = self._task
         over = task is not None and task.status.state in FINAL
@@ -292,9 +295,36 @@ class ConversationChecks(InterfaceChecks):
             f"Answer CancelTask of {what} with {wanted[0].__name__}.",
         )
 
+    async def _generation(self) -> CheckVerdict:
+        if self.interface.expected.asked is None:
+            return self.not_part("numbering the changes of a task")
+        if self._task is None:
+            return self._no_task()
+        self.outcome = await self.interface.call(
+            "GetTask",
+            GetTaskRequest(id=self._task.id),
+            semantics=Semantics(current_generation=0),
+        )
+        fix = (
+            "Number the changes of a task: 1 when it is made, and one more for each change of its "
+            "status and its artifacts. Answer GetTask at once if the task is beyond "
+            "currentGeneration (A2A 1.1, section 3.2.7)."
+        )
+        if self.outcome.error is not None:
+            said = f"GetTask with currentGeneration 0: {self.outcome.said}"
+            return CheckVerdict("fail", said, fix)
+        if not self.outcome.result.generation:
+            return CheckVerdict("fail", "the task has no generation", fix)
+        events = self._streamed.result or []
+        counted = [e.generation for e in events if not isinstance(e, Task | Message)]
+        if any(later != before + 1 for before, later in itertools.pairwise(counted)):
+            shown = ", ".join(map(str, counted[:10]))
+            return CheckVerdict("fail", f"the events of a stream have generations {shown}", fix)
+        return PASS
+
     async def _push(self) -> CheckVerdict:
         declared = self.interface.card.capabilities.push_notifications is True
-        if self.interface.version in ("0.1", "0.2"):
+        if not self.interface.expected.lists_push_configs:
             return self.not_part("a list of push configs")
         if declared and self._task is None:
             return self._no_task()

@@ -9,8 +9,9 @@ from ..client import AgentFault, UntrustedCard
 from ..client.discovery import card_of, verify_card
 from ..model import A2AError, AgentCard
 from ..net import Http, host_of, origin_of
+from ..protocol import NEWEST, NEWEST_OLD, card_version
 from .record import Exchange
-from .shapes import card_faults, card_version
+from .shapes import card_faults
 
 __all__ = ["CardEvidence", "CheckVerdict", "check_card", "validate_card"]
 
@@ -54,7 +55,7 @@ async def check_card(evidence: CardEvidence) -> dict[str, CheckVerdict]:
 def _found(evidence: CardEvidence) -> CheckVerdict:
     if not evidence.exchange.url:
         return CheckVerdict("skip", "the card was handed over")
-    version = card_version(evidence.raw) if isinstance(evidence.raw, dict) else "1.0"
+    version = card_version(evidence.raw) if isinstance(evidence.raw, dict) else ""
     place = urlsplit(evidence.exchange.url).path
     if "json" not in evidence.exchange.content_type:
         return CheckVerdict(
@@ -62,12 +63,12 @@ def _found(evidence: CardEvidence) -> CheckVerdict:
             f"the card comes as {evidence.exchange.content_type or 'nothing'!r}, not as JSON",
             "Serve the card with Content-Type: application/json.",
         )
-    if place.endswith(_CURRENT) or (version in ("0.1", "0.2") and place.endswith(_OLD)):
+    if place.endswith(_CURRENT) or (version and version != NEWEST_OLD and place.endswith(_OLD)):
         return PASS
     if place.endswith(_OLD):
         return CheckVerdict(
             "fail",
-            f"a card of {version} is only at {_OLD}",
+            f"a card of {version or NEWEST} is only at {_OLD}",
             f"Serve the card at {_CURRENT}; clients since 0.3 look there.",
         )
     return CheckVerdict("skip", f"the address of the card was given: {place}")

@@ -22,6 +22,7 @@ from ..model import (
     TaskState,
 )
 from ..net import Request
+from ..protocol import DEFAULT_SEMANTICS, Semantics, SpokenVersion, is_old, spoken_version
 from ..protocol.v1 import codec as v1
 from .record import Exchange, ExchangeRecorder
 
@@ -106,16 +107,32 @@ class CheckedInterface:
 
     @property
     def is_1(self) -> bool:
-        return not self.version.startswith("0.")
+        return not is_old(self.version)
+
+    @property
+    def expected(self) -> SpokenVersion:
+        """What can be expected of agents of its version."""
+        return spoken_version(self.version)
 
     @property
     def name(self) -> str:
         return f"{self.interface.protocol_binding} {self.version} {self.interface.url}"
 
-    async def call(self, operation: str, request: Any, *, extensions: str = "") -> CallOutcome:
-        """Call an operation of A2A."""
+    async def call(
+        self,
+        operation: str,
+        request: Any,
+        *,
+        extensions: str = "",
+        semantics: Semantics = DEFAULT_SEMANTICS,
+    ) -> CallOutcome:
+        """Call an operation of A2A; with what stands beside it, if the version has words for
+        that.
+        """
         begun = len(self._recorder.exchanges)
         self._address(request)
+        if self.expected.asked is not None and semantics is not DEFAULT_SEMANTICS:
+            request = self.expected.asked(request, semantics)
         extra = self._with(extensions)
         outcome = CallOutcome()
         try:
@@ -164,7 +181,7 @@ class CheckedInterface:
         own = {"Accept": "application/json"} | (
             {"Content-Type": "application/json"} if body else {}
         )
-        if self.version in ("1.0", "0.3", "0.2"):
+        if self.expected.rpc.version:
             own["A2A-Version"] = self.version
         try:
             request = Request(verb, url, self.timeout_s, own | headers, body)

@@ -46,6 +46,7 @@ from ..model import (
     new_id,
 )
 from ..net import safe_url
+from ..protocol import NEWEST
 from .interface import CallOutcome, CheckedInterface
 from .record import ExchangeRecorder
 
@@ -74,7 +75,7 @@ _PAYMENT = re.compile(r"payment required|x402|insufficient (funds|credit)", re.I
 
 
 class Category(StrEnum):
-    """What is wrong with an agent; OK if nothing is."""
+    """Name what is wrong with an agent; OK if nothing is."""
 
     OK = "OK"
     DNS = "DNS"
@@ -130,7 +131,7 @@ _GUARDED = "{url} may not be called from here. Allow its network, or correct the
 
 
 class InterfaceProbe(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a probe of one interface found."""
+    """Report what a probe of one interface found."""
 
     interface: str
     category: Category
@@ -144,7 +145,7 @@ class InterfaceProbe(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ProbeReport(msgspec.Struct, kw_only=True):
-    """What a probe of an agent found. If the card can't be had, `interfaces` is empty and
+    """Report what a probe of an agent found. If the card can't be had, `interfaces` is empty and
     `category` says why.
     """
 
@@ -262,7 +263,7 @@ async def probe_message(
 
 
 def judge(interface: CheckedInterface, outcome: CallOutcome) -> InterfaceProbe:
-    """What the answer to a `GetTask` of a random id says of an interface."""
+    """Judge an interface by its answer to a `GetTask` of a random id."""
     error = outcome.error
     if isinstance(error, TaskNotFound) and not _is_bare_404(interface, outcome):
         return _found(interface, Category.OK, outcome)
@@ -272,7 +273,7 @@ def judge(interface: CheckedInterface, outcome: CallOutcome) -> InterfaceProbe:
 
 
 def judge_message(interface: CheckedInterface, outcome: CallOutcome) -> InterfaceProbe:
-    """What the answer to a message says of an agent."""
+    """Judge an agent by its answer to a message."""
     if outcome.error is not None:
         said = outcome.said
         category = _category(outcome.error, outcome, interface)
@@ -398,7 +399,7 @@ def _is_bare_404(interface: CheckedInterface, outcome: CallOutcome) -> bool:
 
 
 def no_card(error: A2AError | AgentFault, recorder: ExchangeRecorder, place: str) -> ProbeReport:
-    """Why there is no card to go by."""
+    """Report why there is no card."""
     last = CallOutcome(exchange=recorder.exchanges[-1]) if recorder.exchanges else CallOutcome()
     said = error.fault if isinstance(error, AgentFault) else str(error)
     if isinstance(error, BadCard):
@@ -406,13 +407,14 @@ def no_card(error: A2AError | AgentFault, recorder: ExchangeRecorder, place: str
     else:
         category = _category(error, last, None)
     sentence = _CARD_FIX.get(category) or _FIX[category].format(
-        url=safe_url(place), version="1.0", binding="HTTP", schemes=""
+        url=safe_url(place), version=NEWEST, binding="HTTP", schemes=""
     )
     return ProbeReport(category=category, sentence=sentence, said=said)
 
 
 _BAD_CARD = {
     "missing": Category.NOT_FOUND,
+    "several": Category.NOT_FOUND,
     "not JSON": Category.BAD_JSON,
     "no interface": Category.NO_INTERFACE,
     "content": Category.BAD_SHAPE,

@@ -18,6 +18,7 @@ from ..model import (
     VersionNotSupported,
     new_id,
 )
+from ..protocol import spoken_version
 from .card import PASS, CheckVerdict
 from .checks import InterfaceChecks, skip
 from .interface import CallOutcome, CheckedInterface
@@ -203,7 +204,7 @@ class ReachChecks(InterfaceChecks):
     def _below(self, path: str) -> str:
         own = self.interface.interface
         tenant = f"/{own.tenant}" if own.tenant else ""
-        prefix = "" if self.interface.is_1 else "/v1"
+        prefix = self.interface.expected.rest_prefix
         return own.url.rstrip("/") + prefix + tenant + path
 
     def _http_status(self) -> int:
@@ -221,7 +222,7 @@ class ReachChecks(InterfaceChecks):
 
 def _send_method(version: str) -> str:
     """Return the JSON-RPC method of a send in a version."""
-    return {"1.0": "SendMessage", "0.1": "tasks/send"}.get(version, "message/send")
+    return spoken_version(version).rpc.method("SendMessage")
 
 
 def _rpc(method: str, params: dict[str, Any]) -> bytes:

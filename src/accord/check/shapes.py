@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ..model import AgentCard, InvalidParams, SendMessageResponse
-from ..protocol import lenient
+from ..protocol import SpokenVersion, card_version, lenient, needed_members
 
-__all__ = ["card_faults", "card_version", "envelope_faults", "send_faults"]
+__all__ = ["card_faults", "envelope_faults", "send_faults"]
 
 Json = dict[str, Any]
 
@@ -30,30 +30,6 @@ _STATES = {
     "auth-required",
     "unknown",
 }
-_OLD_CARD = {
-    "0.1": ("name", "url", "version", "capabilities", "skills"),
-    "0.2": (
-        "name",
-        "description",
-        "url",
-        "version",
-        "capabilities",
-        "defaultInputModes",
-        "defaultOutputModes",
-        "skills",
-    ),
-}
-_OLD_CARD["0.3"] = (*_OLD_CARD["0.2"], "protocolVersion")
-
-
-def card_version(card: Json) -> str:
-    """The version a card is written in."""
-    if "supportedInterfaces" in card:
-        return "1.0"
-    named = re.match(r"0\.\d", str(card.get("protocolVersion") or ""))
-    if named:
-        return named[0]
-    return "0.1" if "authentication" in card or "defaultInputModes" not in card else "0.2"
 
 
 def card_faults(card: Any) -> list[str]:
@@ -61,7 +37,7 @@ def card_faults(card: Any) -> list[str]:
     if not isinstance(card, dict):
         return ["the card is no JSON object"]
     version = card_version(card)
-    if version == "1.0":
+    if not version:
         snakes = [f"{name} is written with underscores" for name in _snakes(card)]
         if snakes:
             return snakes
@@ -71,8 +47,9 @@ def card_faults(card: Any) -> list[str]:
         except InvalidParams as error:
             return [str(error)]
         return []
-    needed = _OLD_CARD.get(version, _OLD_CARD["0.3"])
-    return [f"{name} is missing" for name in needed if card.get(name) in (None, "")]
+    return [
+        f"{name} is missing" for name in needed_members(version) if card.get(name) in (None, "")
+    ]
 
 
 def envelope_faults(reply: Any, sent: Any) -> list[str]:
@@ -90,14 +67,14 @@ def envelope_faults(reply: Any, sent: Any) -> list[str]:
     return faults
 
 
-def send_faults(value: Any, version: str, *, is_rest: bool) -> list[str]:
+def send_faults(value: Any, version: SpokenVersion, *, is_rest: bool) -> list[str]:
     """What is wrong with the result of sending a message, given as JSON."""
     if not isinstance(value, dict):
         return ["the result is no JSON object"]
-    if version == "1.0":
-        return _send_1(value)
-    if version == "0.1":
-        return _task_old(value, "type", has_context=False)
+    if not version.is_old:
+        return _send_1(version.read_send(value) if version.read_send is not None else value)
+    if version.names_tasks:
+        return _task_old(value, version.kind_member, has_context=False)
     if is_rest:
         return _send_rest_03(value)
     kind = value.get("kind")
@@ -112,7 +89,7 @@ def _send_1(value: Json) -> list[str]:
     try:
         found = msgspec.convert(value, SendMessageResponse)
     except msgspec.ValidationError as error:
-        return [str(error)]
+        return [str(lenient.bad_field(error))]
     faults = [f"{name} is written with underscores" for name in _snakes(value)]
     if (found.task is None) == (found.message is None):
         faults.append("there is not exactly one of task and message")

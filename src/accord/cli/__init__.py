@@ -1,6 +1,5 @@
 """The command line: one verb per file, loaded when it is typed."""
 
-import difflib
 import itertools
 import json
 import os
@@ -10,6 +9,8 @@ from importlib import import_module
 from typing import Any
 
 import click
+
+from .group import VerbGroup
 
 __all__ = ["main"]
 
@@ -44,7 +45,7 @@ _VERBS = {
 _ALSO = {"conformance": "check"}
 
 
-class _Verbs(click.Group):
+class _Verbs(VerbGroup):
     """Finds a command's file by its name, so that none pays for what another imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,8 +62,12 @@ class _Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from .renamed import rewritten
+        from .values import check_values
 
-        return super().parse_args(ctx, rewritten(args))
+        words = rewritten(args)
+        if not ctx.resilient_parsing:  # a shell completes what is not typed to its end
+            check_values(ctx, words)
+        return super().parse_args(ctx, words)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -72,9 +77,9 @@ class _Verbs(click.Group):
         """
         typed = args[0]
         if not typed.startswith("-") and self.get_command(ctx, typed) is None:
-            near = difflib.get_close_matches(typed, _VERBS, cutoff=0.5)
-            did_you = f" Did you mean {' or '.join(near)}?" if near else ""
-            ctx.fail(f"No such command '{typed}'.{did_you}")
+            from .near import did_you_mean
+
+            ctx.fail(f"No such command '{typed}'.{did_you_mean(typed, _VERBS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

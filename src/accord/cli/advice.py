@@ -39,11 +39,12 @@ __all__ = ["RETRY_MAX_TIME", "Failure", "advised", "envelope", "retry_for", "typ
 RETRY_MAX_TIME = click.option(
     "--retry-max-time",
     type=SECONDS,
-    help="Seconds to try again while the server is away.  [default: 30; 5 if the address has never "
-    "answered]",
+    help="How long to retry while the server is away. [default: 30 s; 5 s if the address has "
+    "never answered]",
 )
 
 _LOCAL = "A2ACLI_ERR_"
+# Every other code: 1.
 _EXITS = {
     f"{_LOCAL}USAGE": 2,
     f"{_LOCAL}CARD_NOT_FOUND": 3,
@@ -51,7 +52,7 @@ _EXITS = {
     f"{_LOCAL}CREDENTIALS_MISSING": 4,
     f"{_LOCAL}AUTH_FAILED": 4,
     f"{_LOCAL}TIMEOUT": 5,
-}  # every other code: 1
+}
 _GRPC_CODES = {
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,
@@ -143,23 +144,43 @@ def advised(
         case Unreachable():
             hint = "Start one with:  accord serve FILE"
         case UntrustedCard():
-            hint = "Say whose signatures count with --keys or --key-url."
+            hint = (
+                "Say whose signatures count with --keys or --key-url."
+                if _has_option("--key-url")
+                else "Check its signature with:  accord card verify URL --keys FILE"
+            )
+        case BadCard() if "which is not at" in said:
+            hint = (
+                "Use the address that accord serve prints. To try the agent on its own machine, "
+                "serve it without --url."
+            )
         case BadCard():
             hint = "Use the address that accord serve prints, or the address of its card."
+        case Unauthenticated() if url and has_credential and "the card needs" in said:
+            # Not to send them is a rule of the command line's specification (§12.4).
+            login = typed("auth", "login", url, "--with", "key")
+            hint = f"Credentials given as options are not sent to cards. Log in with:  {login}"
         case Unauthenticated() if url and "accord auth login" not in said:
             hint = f"Log in with:  {typed('auth', 'login', url)}"
         case TaskNotFound():
+            hint = "It may have been deleted, or belong to someone else."
+            if _has_option("--task-id"):
+                hint += " Leave out --task-id to start a new task; --debug shows what was sent."
+        case UnsupportedOperation() if "takes no more messages" in said and _has_option(
+            "--task-id"
+        ):
             hint = (
-                "It may have been deleted, or be someone else's. Leave --task-id out to start "
-                "a new task; --debug shows what was sent."
-            )
-        case UnsupportedOperation() if "takes no more messages" in said:
-            hint = (
-                "Here: leave --task-id out, and give that context with --context-id to go on "
-                "with the conversation; --debug shows what was sent."
+                "Leave out --task-id, and give that context with --context-id to continue the "
+                "conversation; --debug shows what was sent."
             )
     code = _code(error, has_credential)
     return Failure(said, code=code, hint=hint, a2a_code=_number(error, binding))
+
+
+def _has_option(name: str) -> bool:
+    """Return whether the command that runs has an option: a hint must not name another's."""
+    context = click.get_current_context(silent=True)
+    return context is not None and any(name in param.opts for param in context.command.params)
 
 
 def _code(error: A2AError | AgentFault, has_credential: bool) -> str:

@@ -1,12 +1,22 @@
-"""Amounts on the command line: durations like 1m30s or 90d, and sizes like 8MiB."""
+"""Amounts on the command line: durations like 1m30s or 90d, sizes like 8MiB, and times."""
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-__all__ = ["DAYS", "EXPIRES", "SECONDS", "SOME_SECONDS", "read_duration", "read_size"]
+__all__ = [
+    "DAYS",
+    "EXPIRES",
+    "SECONDS",
+    "SOME_SECONDS",
+    "TIME",
+    "read_duration",
+    "read_seconds",
+    "read_size",
+]
 
 _DURATIONS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d|w))+", re.ASCII)
@@ -21,6 +31,14 @@ def read_duration(text: str) -> float:
     if not _DURATION.fullmatch(text):
         return math.nan
     return sum(float(number) * _DURATIONS[unit] for number, unit in _PIECE.findall(text))
+
+
+def read_seconds(text: str) -> float:
+    """Return a duration, or a bare number of seconds; nan if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return read_duration(text)
 
 
 def read_size(text: str) -> float:
@@ -44,7 +62,7 @@ class _Amount(click.types.FloatParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         try:
-            number = float(value)
+            number = float(value)  # of this unit
         except ValueError:
             number = read_duration(value) / _DURATIONS[self.name[0]]
         if not math.isfinite(number) or number < 0 or (number == 0 and not self._takes_none):
@@ -69,7 +87,31 @@ class _Expires(click.ParamType[int]):
         return int(seconds * 1000)
 
 
+class _Time(click.ParamType[str]):
+    """A moment, as RFC 3339: typed like that, as a date, or as how long ago it was."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        ago_s = read_duration(text)
+        try:
+            if math.isnan(ago_s):
+                moment = datetime.fromisoformat(text).astimezone(UTC)  # without a zone: ours
+            else:
+                moment = datetime.now(UTC) - timedelta(seconds=ago_s)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{text} is not a time; write 2026-03-01, 2026-03-01T12:00:00Z, or 2h for two "
+                "hours ago",
+                param,
+                ctx,
+            )
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 SECONDS = _Amount("seconds")
 SOME_SECONDS = _Amount("seconds", takes_none=False)
 DAYS = _Amount("days")
 EXPIRES = _Expires()
+TIME = _Time()

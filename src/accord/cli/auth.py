@@ -27,6 +27,7 @@ from ..client.auth import AgentPlace, Login, Logins, find_server, log_in, revoke
 from ..model import A2AError, AgentCard, SecurityScheme, Unauthenticated
 from ..net import origin_of
 from .advice import advised, typed
+from .group import VerbGroup
 from .table import OUTPUT, is_json, print_json
 from .terminal import echo, secho, style
 
@@ -35,7 +36,7 @@ __all__ = ["auth"]
 _WAYS = ["device", "browser", "program", "key", "token", "password"]
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def auth() -> None:
     """Log in at agents, see where you are, and log out.
 
@@ -62,21 +63,34 @@ class _Wanted(msgspec.Struct):
     "--with",
     "way",
     type=click.Choice(_WAYS),
-    help="How: a code for any device, a browser here, a program's own secret; or an API key, a "
-    "bearer token, a user and password. By default what the agent's card asks for.",
+    help="The way to log in: a code for any device, a browser on this machine, a program's own "
+    "secret, an API key, a bearer token, or a user and password. By default what the "
+    "agent's card asks for.",
 )
-@click.option("--client-id", default="", help="Who this program is to the authorization server.")
-@click.option("--issuer", default="", help="The authorization server, if not the card's.")
-@click.option("--scope", "scopes", multiple=True, help="May be repeated. By default the card's.")
-@click.option("--audience", default="", help="What tokens are to be good for.")
-@click.option("--resource", default="", help="The same as an address (RFC 8707).")
+@click.option(
+    "--client-id", default="", help="The client id of this program at the authorization server."
+)
+@click.option(
+    "--issuer", default="", help="The authorization server. By default the one in the card."
+)
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    help="A scope to ask for. May be repeated. By default the scopes in the card.",
+)
+@click.option("--audience", default="", help="The audience that tokens are for.")
+@click.option(
+    "--resource", default="", help="The resource that tokens are for, as a URL (RFC 8707)."
+)
 @click.option("--user", default="", help="For --with password.")
 @click.option(
     "--secret-stdin",
     is_flag=True,
-    help="Read the secret from standard input. By default it is asked for; a client's may be in "
-    "ACCORD_CLIENT_SECRET.",
+    help="Read the secret from standard input. By default you are asked for it. A client's "
+    "secret may be in ACCORD_CLIENT_SECRET.",
 )
+@OUTPUT
 def login(
     url: str,
     way: str | None,
@@ -87,6 +101,7 @@ def login(
     resource: str,
     user: str,
     secret_stdin: bool,
+    output: str,
 ) -> None:
     """Log in at the agent at URL.
 
@@ -109,6 +124,8 @@ def login(
         raise advised(error) from error
     except (ValueError, IssuerUnavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
+    if is_json(output):
+        return print_json(_row(origin, made))
     echo(f"logged in at {origin}{_until(made)}")
 
 
@@ -130,19 +147,19 @@ def status(url: str | None, output: str) -> None:
             f"nobody is logged in{where}\nLog in with:  {typed('auth', 'login', url or 'URL')}"
         )
     if is_json(output):
-        return print_json(
-            [
-                {"at": name, "kind": one.kind, "said": f"{_described(one)}{_until(one)}"}
-                for name, one in sorted(logins.items())
-            ]
-        )
+        return print_json([_row(name, one) for name, one in sorted(logins.items())])
     for name, one in sorted(logins.items()):
         echo(style(name, bold=True), f"   {_described(one)}{_until(one)}")
 
 
+def _row(origin: str, login: Login) -> dict[str, str]:
+    return {"at": origin, "kind": login.kind, "said": f"{_described(login)}{_until(login)}"}
+
+
 @auth.command("logout")
 @click.argument("url")
-def logout(url: str) -> None:
+@OUTPUT
+def logout(url: str, output: str) -> None:
     """Forget the login at URL, and tell the authorization server."""
     try:
         origin = _origin(url)
@@ -152,10 +169,14 @@ def logout(url: str) -> None:
         Logins().put(origin, None)
     except (ValueError, BadCard) as error:
         raise click.ClickException(str(error)) from error
+    why = ""
     try:
         asyncio.run(revoke(found, AgentPlace(origin)))
     except (A2AError, AgentFault) as error:
-        secho(f"its tokens could not be revoked: {error}", err=True, fg="yellow")
+        why = str(error)
+        secho(f"its tokens could not be revoked: {why}", err=True, fg="yellow")
+    if is_json(output):
+        return print_json({"at": origin, "error": why or None})
     echo(f"logged out at {origin}")
 
 
@@ -230,7 +251,7 @@ def _secret(words: str, from_stdin: bool) -> str:
         else click.prompt(words, hide_input=True, err=True)
     )
     if not text or not text.isprintable():
-        raise ValueError("a secret is a text without control characters, and not empty")
+        raise ValueError("a secret must not be empty or have control characters")
     return text
 
 
@@ -239,8 +260,8 @@ async def _by_oauth(
 ) -> Login:
     if not wanted.client_id:
         raise ValueError(
-            "the agent wants tokens of an authorization server, which knows programs by an id: "
-            "give it with --client-id"
+            "the agent uses an authorization server, where this program needs a client id: give "
+            "it with --client-id"
         )
     server = await find_server(place, scheme, wanted.issuer)
     echo(f"tokens for {place.origin} come from {server.name}", err=True)
@@ -267,12 +288,12 @@ async def _by_oauth(
 
 
 def _show(prompt: DevicePrompt) -> None:
-    echo(f"Open {prompt.url} and enter the code ", style(prompt.code, bold=True))
+    echo(f"Open {prompt.url} and enter the code ", style(prompt.code, bold=True), err=True)
 
 
 def _open(url: str) -> None:
     if not webbrowser.open(url):
-        echo(f"Open this address in a browser on this machine:\n{url}")
+        echo(f"Open this address in a browser on this machine:\n{url}", err=True)
 
 
 def _described(one: Login) -> str:

@@ -1,6 +1,9 @@
 """accord card: what an agent says of itself."""
 
 import asyncio
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 
 import click
@@ -19,23 +22,27 @@ from ..model import (
 from ..protocol import lenient
 from ..protocol.v1 import codec as v1
 from .advice import Failure, advised
+from .group import VerbGroup
 from .keyring import KEY_FILE, STORE, found_keyring
 from .login import login_at
+from .table import OUTPUT, is_json, print_json
 from .target import AgentTarget, agent_options, agent_words
 from .terminal import clean, echo, echo_json, style
 
 __all__ = ["card"]
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def card() -> None:
     """Look at agent cards, sign and verify them."""
 
 
 @card.command("get")
 @click.argument("words", nargs=-1, metavar="URL")
-@click.option("--validate", is_flag=True, help="Fail if the card is not as A2A wants it.")
-@click.option("--extended", is_flag=True, help="The card for those the agent knows.")
+@click.option("--validate", is_flag=True, help="Fail if the card is not valid A2A.")
+@click.option(
+    "--extended", is_flag=True, help="Get the extended card, which only authenticated callers get."
+)
 @agent_options
 def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: bool) -> None:
     """Fetch the card of the agent at URL.
@@ -75,10 +82,13 @@ async def _get(
             faults = await served_card_faults(target.url, **options) if validate else []
             return agent.card, faults, used
         if not agent.card.capabilities.extended_agent_card:
-            raise UnsupportedOperation(f"{agent.card.name}: the card says there is no other one")
+            raise UnsupportedOperation(
+                f"{agent.card.name}: the card says that there is no extended card"
+            )
         if not agent.card.security_schemes:
             raise Unauthenticated(
-                f"{agent.card.name}: the card declares no scheme to ask for the other one with"
+                f"{agent.card.name}: the card declares no security scheme, which the extended "
+                "card needs"
             )
         value = await agent.connection.call("GetExtendedAgentCard", GetExtendedCardRequest())
         faults = validate_card(value, agent.connection.found.origin) if validate else []
@@ -103,8 +113,8 @@ async def _signature(url: str, found: AgentCard) -> str:
     "--private-key",
     "key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A private key (PEM without a password, or JWK): RSA, P-256, Ed25519. By default the "
-    "current one of the keyring.",
+    help="The private key to sign with: RSA, P-256 or Ed25519, as PEM without a password or as "
+    "JWK. By default the current key of the keyring.",
 )
 @click.option("--kid", default="", help="The id of that key. By default its thumbprint.")
 @click.option("--key-url", default="", help="Where the public key is published, as a JWK set.")
@@ -133,14 +143,15 @@ def sign(
 
 @card.command("verify")
 @click.argument("where", metavar="URL|FILE")
-@click.option("--keys", help="The JWK set that counts: a file or a URL.")
+@click.option("--keys", help="The keys to trust: a JWK set, as a file or a URL.")
 @click.option(
     "--key-url",
     "key_urls",
     multiple=True,
-    help="A place a card may name for its keys; ending in a slash, all below it.",
+    help="A URL that a card may name for its keys. If it ends in a slash, everything below it.",
 )
-def verify(where: str, keys: str | None, key_urls: tuple[str, ...]) -> None:
+@OUTPUT
+def verify(where: str, keys: str | None, key_urls: tuple[str, ...], output: str) -> None:
     """Say whether a card is signed by somebody you trust.
 
     Without --keys and --key-url, that is the origin of URL itself.
@@ -157,6 +168,8 @@ def verify(where: str, keys: str | None, key_urls: tuple[str, ...]) -> None:
         raise click.ClickException(str(error)) from error
     except (A2AError, AgentFault) as error:
         raise advised(error) from error
+    if is_json(output):
+        return print_json({"name": found.name, "version": found.version, "signature": "verified"})
     echo(style(found.name, bold=True), f" {found.version}: the signature holds")
 
 
@@ -189,14 +202,24 @@ def _print_fields(found: AgentCard, used: str, signature: str) -> None:
         echo(f"{label}: {' '.join(clean(value).split())}")
 
 
+def _wrapped(text: str, indent: int) -> list[str]:
+    """Return the lines of a text that fit a terminal behind an indent; elsewhere it is one line."""
+    text = " ".join(text.split())
+    if not sys.stdout.isatty():
+        return [text]
+    columns = shutil.get_terminal_size().columns
+    return textwrap.wrap(text, max(columns - indent, 20)) or [""]
+
+
 def _show(found: AgentCard, signature: str) -> None:
     echo(style(found.name, bold=True), f" {found.version}\n{found.description}\n")
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
-        echo(
-            f"  {skill.id:<{width}}   {skill.description}   ",
-            style(", ".join(skill.tags), dim=True),
-        )
+        first, *more = _wrapped(skill.description, width + 5)
+        tags = "" if skill.tags == [skill.id] else ", ".join(skill.tags)
+        echo(f"  {skill.id:<{width}}   {first}")
+        for line in [*more, *([style(tags, dim=True)] if tags else [])]:
+            echo(" " * (width + 5), line)
     echo()
     for interface in found.supported_interfaces:
         echo(f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}")

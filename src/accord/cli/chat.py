@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import sys
 
 import click
@@ -9,6 +10,7 @@ import click
 from ..client import AgentFault, Client, Conversation
 from ..model import A2AError, Part, TaskState
 from .advice import advised, typed
+from .countdown import Countdown, deadline_line
 from .parts import file_part
 from .settings import Setting
 from .show import follow, show_reply
@@ -25,7 +27,7 @@ _HELP = """\
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="URL [TEXT]")
-@click.option("--context-id", cls=Setting, default="", help="Go on with this conversation.")
+@click.option("--context-id", cls=Setting, default="", help="Continue this conversation.")
 @click.option("--skill", default="", help="The skill to talk to. By default the agent chooses.")
 @agent_options
 def chat(target: AgentTarget, words: tuple[str, ...], context_id: str, skill: str) -> None:
@@ -67,6 +69,7 @@ class _Chat:
         self._skill = skill
         self._files: list[Part] = []
         self._is_asked = False
+        self._expires_at: datetime.datetime | None = None  # of what is asked
         self._task_id = ""
 
     def run(self, first: list[str], *, is_terminal: bool) -> None:
@@ -93,7 +96,9 @@ class _Chat:
     def _line(self, client: Client) -> bool:
         """Read a line and do what it says; return whether there is to be another."""
         try:
-            line = input("? " if self._is_asked else "> ").strip()
+            prompt = "? " if self._is_asked else "> "
+            with Countdown(self._expires_at if self._is_asked else None, prompt):
+                line = input(prompt).strip()
         except EOFError:
             echo()
             return False
@@ -148,8 +153,10 @@ class _Chat:
             self._task_id = stream.task_id
         self._is_asked = reply.state is TaskState.INPUT_REQUIRED
         if self._is_asked:
-            said = reply.question
+            said, self._expires_at = reply.question, reply.questions[0].expires_at
             echo(said if not is_shown else f"\n{said}")
+            if self._expires_at is not None:
+                secho(deadline_line(self._expires_at), dim=True)
         elif reply.task is None or reply.state is not TaskState.COMPLETED or not is_shown:
             show_reply(reply, self._target, is_shown=is_shown)
 

@@ -25,8 +25,9 @@ _TIMEOUT_S = 30.0
 _UNREACHABLE = ("DNS", "REFUSED", "TLS", "TIMEOUT", "NOT_FOUND")
 _OUTPUT = click.option("-o", "--output", cls=Setting, default="text", show_default=True,
                        type=OutputForm(["text", "json", "junit", "answer"]),
-                       metavar="[text|json|junit]", help="A line per check; JSON for programs; "
-                       "or XML for CI servers.")  # fmt: skip
+                       metavar="[text|json|junit]", help="The form of the report: a line per "
+                                                         "check, JSON for programs, or XML for "
+                                                         "CI servers.")  # fmt: skip
 
 
 @click.command()

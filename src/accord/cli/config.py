@@ -5,13 +5,14 @@ import json
 import click
 
 from ..client.auth import Logins
+from .group import VerbGroup
 from .settings import CONFIG, SECRETS, SETTINGS, OutputForm, look_up
 from .terminal import echo, echo_json
 
 __all__ = ["config"]
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def config() -> None:
     """See the settings of the commands that talk to agents.
 
@@ -23,7 +24,7 @@ def config() -> None:
 @config.command()
 @CONFIG
 @click.option("-o", "--output", type=OutputForm(["text", "json", "answer"]), default="text",
-              show_default=True, help="For people, or for programs.")  # fmt: skip
+              show_default=True, help="Text for people, or JSON for programs.")  # fmt: skip
 @click.pass_context
 def show(ctx: click.Context, output: str) -> None:
     """Show each setting, its value and its source. Changes nothing.

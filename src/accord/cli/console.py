@@ -11,7 +11,9 @@ from ..extras import installed_from
 from ..model import Unavailable
 from ..net import AgentFault, Request
 from ..store import CommitFailed, open_store
+from .group import VerbGroup
 from .key import store_of, store_options
+from .table import OUTPUT, is_json, print_json
 from .terminal import echo
 
 __all__ = ["console", "missing_page", "open_", "say_if_not_built"]
@@ -41,19 +43,21 @@ def _where(command: Callable[..., None]) -> Callable[..., None]:
         "--hub",
         "is_hub",
         is_flag=True,
-        help="The console of the hub that was started in this folder, or as ACCORD_HUB_... says.",
+        help="Open the console of a hub: the one started in this folder, or the one that "
+        "ACCORD_HUB_... names.",
     )(command)
     return click.argument("url", required=False)(store_options(command))
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def console() -> None:
     """Open the web console of a running server."""
 
 
 @console.command()
+@OUTPUT
 @_where
-def link(url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+def link(output: str, url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
     """Print a new link that logs one browser in at the console, once, within a day.
 
     The server at URL (by default http://127.0.0.1:8000) goes on running, and browsers that are
@@ -65,12 +69,16 @@ def link(url: str | None, store: str | None, file: str | None, is_hub: bool) -> 
     accord console link http://localhost:9000 --agent trip.py
     accord console link --hub
     """
-    echo(_new_link(url, store, file, is_hub=is_hub))
+    made = _new_link(url, store, file, is_hub=is_hub)
+    if is_json(output):
+        return print_json({"link": made})
+    echo(made)
 
 
 @click.command(name="open")
+@OUTPUT
 @_where
-def open_(url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+def open_(output: str, url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
     """Open the console in the web browser of this machine, logged in.
 
     \b
@@ -79,7 +87,10 @@ def open_(url: str | None, store: str | None, file: str | None, is_hub: bool) ->
     accord open --hub
     """
     link = _new_link(url, store, file, is_hub=is_hub)
-    if webbrowser.open(link):
+    is_open = webbrowser.open(link)
+    if is_json(output):
+        return print_json({"opened": is_open, "link": None if is_open else link})
+    if is_open:
         echo("the console is open in your browser", err=True)
     else:
         echo("there is no web browser here; open this link, which works once:", err=True)
@@ -94,7 +105,7 @@ def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: b
             settings = HubSettings.of({})
         except ValueError as error:
             raise click.ClickException(str(error)) from None
-        store = store or settings.task_store
+        store = store or settings.store
         url = url or settings.url or f"http://127.0.0.1:{settings.port}"
     url = (url or _AGENT).rstrip("/")
     from ..console import BrowserSessions, link_of

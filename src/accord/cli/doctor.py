@@ -15,10 +15,10 @@ import click
 from ..client import NO_RETRY, AgentFault, connect
 from ..extras import install_command
 from ..model import A2AError
-from ..store import open_store
-from ..store.sqlite import check_file
+from ..store import HUB, open_store
+from ..store.sqlite import SqliteStore, file_stats, parts_of, size_of
 from .console import missing_page
-from .db import database_url
+from .db import database_url, elsewhere_words, files_words
 from .login import login_at
 from .settings import SETTINGS, look_up
 from .table import OUTPUT, is_json, print_json
@@ -28,14 +28,15 @@ __all__ = ["doctor"]
 
 _OK, _NOTE, _BAD = "ok", "note", "bad"
 _CONNECTIONS = 7  # that a replica uses under load: writer, heartbeat, listener, four readers
-_EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres"}
+_HUB_CONNECTIONS = _CONNECTIONS + 5  # for the hub's tables
+_EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres", "obstore": "files"}
 
 
 @click.command()
 @click.argument("url", required=False)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535),
               help="The port you want to serve.")  # fmt: skip
-@click.option("--store", help="A postgresql:// store to look at, as given to accord serve.")
+@click.option("--store", help="A store to look at, as given to accord serve or accord hub.")
 @OUTPUT
 def doctor(url: str | None, port: int, store: str | None, output: str) -> None:
     """Look for what keeps Accord from working here, at an agent (URL) or a database (--store).
@@ -67,11 +68,7 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
     why = missing_page()
     yield (_NOTE, f"the web console is {why}") if why else (_OK, "the web console is built")
     for path in sorted(Path(".accord").glob("*.db")):
-        try:
-            check_file(path)
-            yield _OK, f"{path}, {path.stat().st_size >> 10} KiB"
-        except (ValueError, RuntimeError, OSError) as error:
-            yield _BAD, f"{path}: {error}"
+        yield from _file(path)
     if not os.access(".", os.W_OK):
         yield _BAD, f"{Path.cwd()} can't be written; tasks are kept in ./.accord/"
     with socket.socket() as probe:
@@ -89,20 +86,38 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
             yield _NOTE, f"--{name} is set by {found.path}"
 
 
+def _file(path: Path) -> Iterator[tuple[str, str]]:
+    """Check a SQLite file."""
+    try:
+        parts = parts_of(path)
+        if not parts:
+            yield _NOTE, f"{path}: nothing is there yet; accord serve and accord hub make it"
+            return
+        whose = " of a hub" if HUB in parts else ""
+        files = file_stats(path)
+        size = size_of(path) >> 10
+        yield _OK, f"{path}, the database{whose}, {size:,} KiB; it names {files_words(files)}"
+        if files.elsewhere:
+            yield _NOTE, elsewhere_words(files)
+    except (RuntimeError, OSError) as error:
+        yield _BAD, f"{path}: {error}"
+
+
 def _store(url: str) -> Iterator[tuple[str, str]]:
     """Check a database as a replica would use it."""
-    if not database_url(url):
-        yield (
-            _NOTE,
-            f"{url} is not postgresql://; accord doctor checks the files in ./.accord anyway",
-        )
-        return
     try:
-        open_store(url)  # raises if a package is missing
+        found_store = open_store(url)  # raises if a package is missing
+        if isinstance(found_store, SqliteStore):
+            yield from _file(found_store.path)
+            return
+        if not database_url(url):
+            yield _NOTE, f"{url} ends with its process: there is nothing to check"
+            return
         from ..store import postgres
 
         options = postgres.parse(url)
         found = asyncio.run(postgres.health(options))
+        files = asyncio.run(postgres.file_stats(options)) if found.is_ours else None
     except (RuntimeError, ValueError) as error:
         yield _BAD, str(error)
         return
@@ -114,7 +129,12 @@ def _store(url: str) -> Iterator[tuple[str, str]]:
     if not found.is_heard:
         yield _NOTE, "LISTEN does not work through the pooler: give listen= an address past it"
     how = _OK if found.free >= _CONNECTIONS else _NOTE
-    yield how, f"{found.free} connections are free; a replica needs 2 and uses up to {_CONNECTIONS}"
+    uses = f"a replica needs 2 and uses up to {_CONNECTIONS}, a hub up to {_HUB_CONNECTIONS}"
+    yield how, f"{found.free} connections are free; {uses}"
+    if files is not None:
+        yield _OK, f"the database names {files_words(files)}"
+        if files.elsewhere:
+            yield _NOTE, elsewhere_words(files)
 
 
 def _agent(url: str) -> list[tuple[str, str]]:

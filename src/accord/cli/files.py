@@ -3,29 +3,49 @@
 import json
 import mimetypes
 import re
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import IO, TypeAlias
 
 from msgspec import UNSET
 
+from ..client import Client
 from ..model import Artifact, Part, Task
 
-__all__ = ["save_files", "save_task"]
+__all__ = ["Fetched", "fetch_files", "save_files", "save_task"]
+
+Fetched: TypeAlias = Mapping[str, IO[bytes]]  # files in the agent's own file store, by address
 
 # Control characters and those that turn the direction of writing: the name is printed, too.
 _UNFIT = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"|?*\\/]')
 
 
-def save_files(parts: list[Part], folder: Path) -> list[Path]:
+async def fetch_files(agent: Client, parts: Iterable[Part]) -> Fetched:
+    """Fetch the files among parts that are in the agent's own file store. Large ones are on the
+    disk, and what breaks off is gone on with.
+    """
+    urls = (part.url for part in parts if isinstance(part.url, str))
+    return {url: await agent.open_file(url) for url in urls if agent.has_file(url)}
+
+
+def save_files(parts: list[Part], folder: Path, fetched: Fetched) -> list[Path]:
     """Save the files among parts; return where."""
     return [
-        _save(folder, part.filename or "file", part.media_type, part.raw)
+        _save(folder, part.filename or "file", part.media_type, content)
         for part in parts
-        if isinstance(part.raw, bytes)
+        if (content := _content_of(part, fetched)) is not None
     ]
 
 
+def _content_of(part: Part, fetched: Fetched) -> bytes | IO[bytes] | None:
+    if isinstance(part.url, str):
+        return fetched.get(part.url)
+    return part.raw if isinstance(part.raw, bytes) else None
+
+
 def save_task(
-    task: Task, folder: Path, only: tuple[str, ...], *, overwrites: bool
+    task: Task, folder: Path, only: tuple[str, ...], fetched: Fetched, *, overwrites: bool
 ) -> tuple[list[Path], list[str]]:
     """Save the artifacts of a task; return the files, and the addresses of parts that are
     elsewhere.
@@ -37,19 +57,21 @@ def save_task(
         if only and artifact.artifact_id not in only:
             continue
         for part in artifact.parts:
-            if isinstance(part.url, str):
+            if isinstance(part.url, str) and part.url not in fetched:
                 elsewhere.append(part.url)
                 continue
-            path = _save(folder, *_named(artifact, part), overwrites=overwrites, taken=taken)
+            path = _save(
+                folder, *_named(artifact, part, fetched), overwrites=overwrites, taken=taken
+            )
             taken.add(path)
             saved.append(path)
     return saved, elsewhere
 
 
-def _named(artifact: Artifact, part: Part) -> tuple[str, str, bytes]:
+def _named(artifact: Artifact, part: Part, fetched: Fetched) -> tuple[str, str, bytes | IO[bytes]]:
     name = part.filename or artifact.name or artifact.artifact_id
-    if isinstance(part.raw, bytes):
-        return name, part.media_type, part.raw
+    if (content := _content_of(part, fetched)) is not None:
+        return name, part.media_type, content
     if part.data is not UNSET:
         text = json.dumps(part.data, indent=2, ensure_ascii=False)
         return name, part.media_type or "application/json", text.encode()
@@ -61,7 +83,7 @@ def _save(
     folder: Path,
     name: str,
     media_type: str,
-    content: bytes,
+    content: bytes | IO[bytes],
     *,
     overwrites: bool = False,
     taken: set[Path] | frozenset[Path] = frozenset(),
@@ -82,7 +104,11 @@ def _save(
             path.unlink(missing_ok=True)
         try:
             with path.open("xb") as file:
-                file.write(content)
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    with content:
+                        shutil.copyfileobj(content, file)
             return path
         except FileExistsError:
             continue

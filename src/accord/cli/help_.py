@@ -2,6 +2,7 @@
 
 import click
 
+from .near import did_you_mean
 from .terminal import echo
 
 __all__ = ["help_"]
@@ -17,6 +18,8 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
         group = at.command
         found = group.get_command(at, word) if isinstance(group, click.Group) else None
         if found is None:
-            raise click.UsageError(f"there is no command {' '.join(words)}")
+            known = group.list_commands(at) if isinstance(group, click.Group) else []
+            near = did_you_mean(word, known)
+            raise click.UsageError(f"there is no command {' '.join(words)}.{near}")
         at = click.Context(found, info_name=word, parent=at)
     echo(at.get_help())

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from ..extras import installed_from
+from ..slug import slug_of
+from .table import OUTPUT, is_json, print_json
 from .terminal import echo
 
 __all__ = ["init"]
@@ -76,7 +78,8 @@ _README = """# {name}
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--name", default="", help="The agent's name. By default that of the folder.")
-def init(folder: Path, name: str) -> None:
+@OUTPUT
+def init(folder: Path, name: str, output: str) -> None:
     """Make a project in FOLDER: an agent, a test, a Dockerfile.
 
     \b
@@ -86,8 +89,10 @@ def init(folder: Path, name: str) -> None:
     words = re.sub(r"[-_]+", " ", folder.resolve().name).strip()
     name = name or words.capitalize()
     if not name.isprintable() or any(char in name for char in '"\\{}'):
-        raise click.UsageError("a name has no quotes, backslashes or braces; give one with --name")
-    image = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+        raise click.UsageError(
+            "a name must not have quotes, backslashes or braces; give another one with --name"
+        )
+    image = slug_of(name)
     wheel = _wheel()
     files = {
         "agent.py": _AGENT.format(name=name),
@@ -103,10 +108,15 @@ def init(folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
-        echo(folder / file)
+    made = [folder / file for file in files]
     if wheel and wheel.exists():
         shutil.copy(wheel, folder)
-        echo(folder / wheel.name)
+        made.append(folder / wheel.name)
+    if is_json(output):
+        print_json({"folder": str(folder), "files": [str(path) for path in made]})
+    else:
+        for path in made:
+            echo(path)
     echo(f"\nTry it:  cd {folder} && accord serve agent.py", err=True)
     if wheel and not wheel.exists():
         echo(

@@ -12,6 +12,7 @@ from ..model import Unavailable, now_ms
 from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
 from .amount import EXPIRES
 from .db import only_store
+from .group import VerbGroup
 from .load import load_agent
 from .table import OUTPUT, is_json, minute, print_json, print_table
 from .terminal import echo
@@ -32,7 +33,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def key() -> None:
     """Make, list and revoke API keys, also while the agent's server runs. The agent has to have
     auth=ApiKeys().
@@ -45,13 +46,20 @@ def key() -> None:
 @key.command()
 @click.argument("name")
 @click.option("--scopes", default="", help="What the key allows, like hr.read,hr.write.")
-@click.option("--tenant", default="", help="The organisation it belongs to.")
+@click.option("--tenant", default="", help="The organisation that the key belongs to.")
 @click.option(
     "--expires", type=EXPIRES, help="How long it is valid, like 90d. Without it, for ever."
 )
+@OUTPUT
 @store_options
 def new(
-    name: str, scopes: str, tenant: str, expires: int | None, store: str | None, file: str | None
+    name: str,
+    scopes: str,
+    tenant: str,
+    expires: int | None,
+    output: str,
+    store: str | None,
+    file: str | None,
 ) -> None:
     """Make a key for caller NAME and print it, once: only its hash is stored.
 
@@ -60,21 +68,23 @@ def new(
     accord key new ci --expires 90d --agent hr.py
     """
     if not name.isprintable() or not name.strip():
-        raise click.ClickException("the name of a caller is printable text")
+        raise click.ClickException("the name of a caller must be printable text")
     id_, text = new_api_key()
-    now = now_ms()
-    made = StoredApiKey(
-        id_,
-        name,
-        digest_of(text),
-        now,
-        tenant,
-        tuple(sorted(set(re.split(r"[\s,]+", scopes)) - {""})),
-        now + expires if expires is not None else 0,
-    )
-    _with(store, file, lambda keys: keys.add(made))
+    named = tuple(sorted(set(re.split(r"[\s,]+", scopes)) - {""}))
+
+    async def add(keys: KeyStore) -> StoredApiKey:
+        now = keys.now_ms()
+        until_ms = now + expires if expires is not None else 0
+        made = StoredApiKey(id_, name, digest_of(text), now, tenant, named, until_ms)
+        await keys.add(made)
+        return made
+
+    made = _with(store, file, add)
+    if is_json(output):
+        return print_json({**_row(made), "key": text})
     until = f", until {minute(made.expires_ms)}" if made.expires_ms else ""
-    echo(f"key {id_} of {name}{until}; it is shown only now:", err=True)
+    where = f", in {store_of(store, file)}" if store is None else ""
+    echo(f"key {id_} of {name}{until}{where}; it is shown only now:", err=True)
     echo(text)
 
 
@@ -89,7 +99,9 @@ def list_(output: str, store: str | None, file: str | None) -> None:
     elif not rows:
         echo("no keys yet; make one with:  accord key new NAME", err=True)
     else:
-        print_table(rows, "id", "name", "tenant", "scopes", "expires", "last_used", "state")
+        hubs = ("role", "teams") if any(row["role"] for row in rows) else ()
+        columns = ("id", "name", "tenant", "scopes", *hubs, "expires", "last_used", "state")
+        print_table(rows, *columns)
 
 
 def _row(one: StoredApiKey) -> dict[str, Any]:
@@ -103,6 +115,8 @@ def _row(one: StoredApiKey) -> dict[str, Any]:
         "name": one.name,
         "tenant": one.tenant,
         "scopes": list(one.scopes),
+        "role": one.role,
+        "teams": list(one.teams),
         "expires": minute(one.expires_ms) if one.expires_ms else "never",
         "last_used": minute(one.used_ms) if one.used_ms else "never",
         "state": state,
@@ -111,12 +125,17 @@ def _row(one: StoredApiKey) -> dict[str, Any]:
 
 @key.command()
 @click.argument("id")
+@OUTPUT
 @store_options
-def revoke(id: str, store: str | None, file: str | None) -> None:
+def revoke(id: str, output: str, store: str | None, file: str | None) -> None:
     """Revoke the key with this ID (see accord key list). It is refused from now on."""
     key_id = id.split("_")[1] if id.startswith("accord_") else id  # the key itself will do
-    if not _with(store, file, lambda keys: keys.revoke(key_id, now_ms())):
-        raise click.ClickException(f"there is no valid key {key_id}; see accord key list")
+    if not _with(store, file, lambda keys: keys.revoke(key_id, keys.now_ms())):
+        same = [one.id for one in _with(store, file, lambda keys: keys.list()) if one.name == id]
+        way = f"the keys of {id} are: {', '.join(same)}" if same else "see accord key list"
+        raise click.ClickException(f"there is no valid key with the ID {key_id}; {way}")
+    if is_json(output):
+        return print_json({"id": key_id, "state": "revoked"})
     echo(f"key {key_id} is revoked", err=True)
 
 
@@ -128,7 +147,8 @@ def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitabl
         store = open_store(url)
         if store.is_volatile:
             raise click.ClickException(
-                f"{url} forgets its keys with the server; give ApiKeys(keys=...) or another --store"
+                f"{url} loses its keys when the server stops; give ApiKeys(keys=...) or another "
+                "--store"
             )
         await store.keys.prepare()
         return await work(store.keys)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from .. import auth
+from .group import VerbGroup
 from .table import OUTPUT, is_json, print_json, print_table
 from .terminal import echo, secho
 
@@ -19,19 +20,23 @@ KEY_FILE = click.option(
 STORE = click.option("--store", help="The store whose keys are meant: sqlite:///FILE.")
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def keyring() -> None:
     """Make, list and rotate the keys a server seals and signs with."""
 
 
 @keyring.command("new")
-def new() -> None:
+@OUTPUT
+def new(output: str) -> None:
     """Print a new key, for ACCORD_KEY or a key file.
 
     Replicas that share a store need the same one. To rotate it, put the new one in front:
     ACCORD_KEY=NEW,OLD
     """
-    echo(auth.new_key())
+    text = auth.new_key()
+    if is_json(output):
+        return print_json({"key": text})
+    echo(text)
 
 
 @keyring.command("list")
@@ -56,9 +61,10 @@ def show(output: str, key_file: Path | None, store: str | None) -> None:
 
 
 @keyring.command("rotate")
+@OUTPUT
 @KEY_FILE
 @STORE
-def rotate(key_file: Path | None, store: str | None) -> None:
+def rotate(output: str, key_file: Path | None, store: str | None) -> None:
     """Make a new key the current one. The others stay, for what they have sealed.
 
     Servers that run take it up at once.
@@ -68,6 +74,8 @@ def rotate(key_file: Path | None, store: str | None) -> None:
         key_id = ring.rotate()
     except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
+    if is_json(output):
+        return print_json({"id": key_id, "file": str(ring.file)})
     echo(f"{key_id} is the current key in {ring.file}")
 
 

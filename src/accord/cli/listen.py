@@ -10,6 +10,7 @@ import msgspec
 
 from ..model import Event, Message, StatusUpdate, Task
 from ..push import Notified, Receiver, listening
+from .table import OUTPUT, is_json
 from .terminal import echo
 
 __all__ = ["listen"]
@@ -43,9 +44,10 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
 @click.option(
     "--credentials",
     default="",
-    help="Accept only notifications that show these in Authorization, as the push config says.",
+    help="Accept only notifications with these credentials in Authorization, as the push config "
+    "sets them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
+@OUTPUT
 def listen(
     host: str,
     port: int,
@@ -54,9 +56,9 @@ def listen(
     secret: str,
     token: str,
     credentials: str,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Receive push notifications and print them, until Ctrl-C.
+    """Receive push notifications and print them, until Ctrl-C. With -o json, each is one line.
 
     \b
     accord serve hello.py --allow-host 127.0.0.1
@@ -67,7 +69,7 @@ def listen(
     is_unverified = not (agent or secret or token or credentials)
 
     def show(notified: Notified) -> None:
-        echo(_json_line(notified) if as_json else _text_line(notified))
+        echo(_json_line(notified) if is_json(output) else _text_line(notified))
 
     try:
         receiver = Receiver(

@@ -44,16 +44,17 @@ __all__ = ["mcp"]
     "20 tools]",
 )
 @click.option(
-    "--wait",
+    "--longest-call",
+    "wait",
     type=SOME_SECONDS,
     metavar="DURATION",
-    help="How long an agent may work until the client is told to call again.  [default: 50 s]",
+    help="How long a call waits for an agent before the client must call again. [default: 50 s]",
 )
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keys to seal open questions with. By default in ACCORD_KEY; else they end with this "
-    "process.",
+    help="The keys that open questions are sealed with. By default those in ACCORD_KEY. Without "
+    "any, open questions end with this process.",
 )
 @agent_options
 def mcp(

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from ..model import Part
+from ..model import File, Part
 
 __all__ = ["PartsCommand", "file_part", "part_options", "read_parts"]
 
@@ -43,7 +43,7 @@ class PartsCommand(click.Command):
             if name in _KINDS:
                 order.append(_KINDS[name])
                 if not has_value:
-                    next(words, None)  # its value, whatever that looks like
+                    next(words, None)  # its value
             elif word[:2] in ("-f", "-d"):
                 order.append(_KINDS[word[:2]])
         ctx.meta[_ORDER] = order
@@ -52,17 +52,19 @@ class PartsCommand(click.Command):
 
 def part_options(function: Any) -> Any:
     for option in (
-        click.option("--media-type", multiple=True, help="Of the part that was typed before it."),
+        click.option("--media-type", multiple=True, help="The media type of the part before this "
+                                                         "option."),
         click.option(
             "-d", "--data", "--data-part", "data", multiple=True, metavar="JSON|FILE|-",
-            help="JSON, a file of it, or - for stdin. May be repeated."
+            help="A data part: JSON, a JSON file, or - for stdin. May be repeated."
         ),
         click.option(
             "-f", "--file", "--file-part", "file", multiple=True, metavar="PATH|URL|-",
-            help="A file, or - for stdin; a URL is sent as it is, not fetched. May be repeated."
+            help="A file to send, or - for stdin. A URL is sent as it is, not fetched. May be "
+                 "repeated."
         ),
         click.option(
-            "--text", "--text-part", "text_", multiple=True, help="A text. May be repeated."
+            "--text", "--text-part", "text_", multiple=True, help="A text part. May be repeated."
         ),
     ):  # fmt: skip
         function = option(function)
@@ -100,7 +102,7 @@ def read_parts(
                 parts.append(Part(data=_json(value), media_type="application/json"))
             case _:
                 if not may_be_typed:
-                    raise click.UsageError("--media-type stands behind the part it is for")
+                    raise click.UsageError("--media-type comes after the part that it is for")
                 parts[-1].media_type = value
         may_be_typed = kind != "media_type"
     if not parts:
@@ -117,7 +119,7 @@ def file_part(where: str) -> Part:
         return Part(url=where, filename=name, media_type=_kind(name))
     path = Path(unquote(url.path) if url.scheme == "file" else where).expanduser()
     try:
-        return Part(raw=path.read_bytes(), filename=path.name, media_type=_kind(path.name))
+        return File.path(path, media_type=_kind(path.name)).part()
     except OSError as error:
         raise click.UsageError(f"{path} can't be read: {error.strerror}") from None
 

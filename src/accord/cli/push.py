@@ -9,13 +9,15 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from ..auth import Keyring, KeyringError, key_file_of
-from ..model import Task, TaskState, TaskStatus, Unavailable, new_id, now_ms
+from ..model import Task, TaskState, TaskStatus, Unavailable, new_id
 from ..net import Guard, Network, NotPublic
+from ..protocol import NEWEST
 from ..protocol.v1 import codec as v1
 from ..push import Deliverer, Hook, Notification, Verdict
 from ..store import CommitFailed, DeadLetter, Push, open_store
 from ..store.sqlite import PushesBeside, SqliteStore, check_file
 from .db import only_store
+from .group import VerbGroup
 from .table import OUTPUT, is_json, minute, print_json, print_table
 from .terminal import echo, secho
 
@@ -34,10 +36,10 @@ class _Pushes(Protocol):
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]: ...
     async def letters(self, limit: int, *, task_id: str = "") -> list[DeadLetter]: ...
-    async def replay(self, letters: list[int], *, now_ms: int) -> int: ...
+    async def replay(self, letters: list[int]) -> int: ...
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def push() -> None:
     """Look after push notifications, also while the server runs.
 
@@ -48,9 +50,15 @@ def push() -> None:
 
 
 @push.command(name="list")
-@click.option("--troubled", is_flag=True, help="Only webhooks that fail or are disabled.")
 @click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(1, _MANY), help="At most so many."
+    "--troubled", is_flag=True, help="Only webhooks that fail, are disabled, or have dead letters."
+)
+@click.option(
+    "--limit",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1, _MANY),
+    help="The highest number of results.",
 )
 @OUTPUT
 @_STORE
@@ -61,10 +69,11 @@ def list_(troubled: bool, limit: int, output: str, store: str | None) -> None:
         return await pushes.listed(limit, is_troubled=troubled), await pushes.letters(_MANY)
 
     found, letters = _with(store, work)
+    webhooks = [_row(one, letters) for one in found]
     if is_json(output):
-        return print_json({"webhooks": [_row(one) for one in found], "dead_letters": len(letters)})
+        return print_json({"webhooks": webhooks, "dead_letters": len(letters)})
     if found:
-        rows = [_row(one) | {"sent": f"{one.sent}/{one.upto}"} for one in found]
+        rows = [row | {"sent": f"{row['sent']}/{row['events']}"} for row in webhooks]
         print_table(rows, "task", "config", "sent", "endpoint", "state")
     echo(
         f"{len(found)} webhook{'' if len(found) == 1 else 's'}, "
@@ -88,14 +97,14 @@ def show(task_id: str, output: str, store: str | None) -> None:
     if not found and not letters:
         raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
     if is_json(output):
-        rows = [_row(one) for one in found]
+        rows = [_row(one, letters) for one in found]
         dead_letters = [_dead_letter_row(one) for one in letters]
         return print_json({"webhooks": rows, "dead_letters": dead_letters})
     for one in found:
         secho(one.id, bold=True)
         echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
         echo(f"  sent      {one.sent} of {one.upto} events")
-        echo(f"  state     {_state(one)}")
+        echo(f"  state     {_state(one, letters)}")
     for letter in letters:
         events = f"event {letter.first}"
         if letter.last > letter.first:
@@ -105,27 +114,32 @@ def show(task_id: str, output: str, store: str | None) -> None:
 
 @push.command()
 @click.argument("letters", nargs=-1, type=int, metavar="[LETTER]...")
-@click.option("--task", "task_id", default="", help="All dead letters of this task.")
-@click.option("--all", "is_all", is_flag=True, help="All dead letters.")
+@click.option("--task", "task_id", default="", help="All failed deliveries of this task.")
+@click.option("--all", "is_all", is_flag=True, help="All failed deliveries.")
+@OUTPUT
 @_STORE
-def replay(letters: tuple[int, ...], task_id: str, is_all: bool, store: str | None) -> None:
+def replay(
+    letters: tuple[int, ...], task_id: str, is_all: bool, output: str, store: str | None
+) -> None:
     """Send dead letters again, by their numbers (see accord push show).
 
     A webhook goes on from the event of its letter: what it was sent since comes once more, in
     order. One that was disabled is enabled.
     """
     if not (letters or task_id or is_all):
-        raise click.UsageError("say which: LETTER..., --task ID or --all")
+        raise click.UsageError("say which deliveries: LETTER..., --task ID or --all")
 
     async def work(pushes: _Pushes) -> int:
         chosen = list(letters)
         if task_id or is_all:
             chosen += [one.n for one in await pushes.letters(_MANY, task_id=task_id)]
-        return await pushes.replay(chosen, now_ms=now_ms())
+        return await pushes.replay(chosen)
 
     count = _with(store, work)
     if not count:
         raise click.ClickException("there is no such dead letter; see accord push list")
+    if is_json(output):
+        return print_json({"replayed": count})
     echo(
         f"{count} dead letter{'' if count == 1 else 's'}: sent again by the server, at once if it "
         "runs",
@@ -136,13 +150,24 @@ def replay(letters: tuple[int, ...], task_id: str, is_all: bool, store: str | No
 @push.command()
 @click.argument("url")
 @click.option("--token", default="", help="The token the webhook expects.")
-@click.option("--auth", default="", metavar="'SCHEME CREDENTIALS'", help="As a config has them.")
-@click.option("--allow-host", "allow_hosts", multiple=True, help="As given to accord serve.")
+@click.option(
+    "--auth",
+    default="",
+    metavar="'SCHEME CREDENTIALS'",
+    help="The authentication of the webhook, as in a push config.",
+)
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    help="A private host that may be called, as given to accord serve. May be repeated.",
+)
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keys to sign with, as given to accord serve.",
 )
+@OUTPUT
 @_STORE
 def test(
     url: str,
@@ -150,6 +175,7 @@ def test(
     auth: str,
     allow_hosts: tuple[str, ...],
     key_file: Path | None,
+    output: str,
     store: str | None,
 ) -> None:
     """Send one notification to URL, signed as the server signs, and say what comes back."""
@@ -159,15 +185,15 @@ def test(
         keyring = _keyring(key_file, store)
     except NotPublic as error:
         raise click.ClickException(
-            f"{error.host} is no public address: allow it with --allow-host {error.host}, here and "
-            "for accord serve"
+            f"{error.host} is not a public address: allow it with --allow-host {error.host}, "
+            "here and for accord serve"
         ) from error
     except (ValueError, KeyringError) as error:
         raise click.ClickException(str(error)) from error
     scheme, _, credentials = auth.partition(" ")
     status = TaskStatus(state=TaskState.COMPLETED)
     task = Task(id=f"test-{new_id()}", context_id=new_id(), status=status)
-    what = Notification(task.id, "test", 1, v1.encode_event(task), "application/a2a+json", "1.0")
+    what = Notification(task.id, "test", 1, v1.encode_event(task), "application/a2a+json", NEWEST)
 
     async def run() -> tuple[Verdict, str]:
         network = Network(connect_s=10.0, lost_s=15.0, guard=guard)
@@ -184,7 +210,10 @@ def test(
     verdict, why = asyncio.run(run())
     if verdict is not Verdict.DELIVERED:
         raise click.ClickException(f"not taken: {why}")
-    echo(f"taken, in {time.monotonic() - begun:.2f} s")
+    took_s = time.monotonic() - begun
+    if is_json(output):
+        return print_json({"url": url, "seconds": round(took_s, 3)})
+    echo(f"taken, in {took_s:.2f} s")
 
 
 def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:
@@ -195,7 +224,7 @@ def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:
                 raise click.ClickException(f"there is no database {store.path}")
             return await work(PushesBeside(store.path))
         if store.is_volatile:
-            raise click.ClickException(f"{url} forgets its webhooks with the server")
+            raise click.ClickException(f"{url} loses its webhooks when the server stops")
         await store.open(lambda tasks: None)
         try:
             return await work(store.pushes)
@@ -220,7 +249,7 @@ def _keyring(key_file: Path | None, store: str | None) -> Keyring:
     return Keyring.find(file=key_file, is_volatile=True)
 
 
-def _row(one: Push) -> dict[str, Any]:
+def _row(one: Push, letters: list[DeadLetter]) -> dict[str, Any]:
     return {
         "task": one.task_id,
         "config": one.id,
@@ -228,7 +257,7 @@ def _row(one: Push) -> dict[str, Any]:
         "version": one.version,
         "sent": one.sent,
         "events": one.upto,
-        "state": _state(one),
+        "state": _state(one, letters),
     }
 
 
@@ -242,9 +271,16 @@ def _dead_letter_row(one: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _state(one: Push) -> str:
+def _state(one: Push, letters: list[DeadLetter]) -> str:
     if one.disabled:
         return f"disabled: {one.disabled}"
     if one.failing_ms and one.due_ms:
         return f"{one.error}; attempt {one.tries + 1} {minute(one.due_ms)}"
-    return "to be sent" if one.upto > one.sent else "all sent"
+    if one.upto > one.sent:
+        return "to be sent"
+    given_up = sum(
+        letter.last - letter.first + 1
+        for letter in letters
+        if (letter.task, letter.push) == (one.task, one.id)
+    )
+    return f"{given_up} given up: accord push show {one.task_id}" if given_up else "all sent"

@@ -14,6 +14,7 @@ from ..model import (
     TaskPushNotificationConfig,
 )
 from .advice import advised
+from .group import VerbGroup
 from .show import show_json
 from .target import AgentTarget, agent_options, agent_words
 from .terminal import echo
@@ -21,7 +22,7 @@ from .terminal import echo
 __all__ = ["push_config"]
 
 
-@click.group("push-config")
+@click.group("push-config", cls=VerbGroup)
 def push_config() -> None:
     """Have an agent send what happens to a task to a webhook.
 
@@ -33,10 +34,16 @@ def push_config() -> None:
 @push_config.command()
 @click.argument("words", nargs=-1, metavar="URL TASK_ID")
 @click.option("--url", "hook", required=True, help="The webhook.")
-@click.option("--id", "config_id", default="", help="Of the config. By default a new one.")
-@click.option("--hook-token", default="", help="Sent along, for the webhook to check.")
-@click.option("--auth-scheme", default="", help="How the agent authenticates there, like Bearer.")
-@click.option("--auth-credentials", default="", help="And with what.")
+@click.option("--id", "config_id", default="", help="The id of the config. By default a new one.")
+@click.option(
+    "--hook-token", default="", help="A token that is sent along, for the webhook to check."
+)
+@click.option(
+    "--auth-scheme",
+    default="",
+    help="The scheme with which the agent authenticates at the webhook, like Bearer.",
+)
+@click.option("--auth-credentials", default="", help="The credentials for that scheme.")
 @agent_options
 def create(
     target: AgentTarget,

@@ -12,6 +12,11 @@ _RENAMED = (
     (("card", "sign"), "--key", "--private-key", ""),
     (("hub",), "--key", "--api-key", ""),
     (("hub",), "--expires-days", "--expires", "d"),
+    (("listen",), "--json", "--output=json", ""),
+    (("mcp",), "--wait", "--longest-call", ""),
+    (("hub", "probe"), "--message", "--send-message", ""),
+    (("hub", "policy", "add"), "--limit", "--calls-per-minute", ""),
+    (("task", "list"), "--limit", "--page-size", ""),
 )
 
 

@@ -7,13 +7,14 @@ import click
 
 from ..store import open_store
 from .db import database_url
+from .group import VerbGroup
 from .table import OUTPUT, is_json, print_json, print_table
 from .terminal import echo
 
 __all__ = ["replicas"]
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def replicas() -> None:
     """See which processes share a store."""
 

@@ -14,7 +14,7 @@ __all__ = ["run"]
     "--store",
     default="memory://",
     show_default=True,
-    help="Where tasks are kept, as sqlite:///tasks.db.",
+    help="Where tasks are stored, like sqlite:///tasks.db.",
 )
 @agent_options
 @port_options

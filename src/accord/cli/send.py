@@ -11,11 +11,11 @@ from ..client import AgentFault, Client, ClientReply
 from ..client.streams import Stream
 from ..model import A2AError, Part, new_id
 from .advice import advised, typed
-from .files import save_files
+from .files import Fetched, fetch_files, save_files
 from .parts import PartsCommand, part_options, read_parts
 from .settings import Setting
 from .show import follow, show_outcome, show_reply
-from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
+from .target import METADATA, STREAM, AgentTarget, agent_options, agent_words, parse_object
 from .terminal import echo, secho
 
 __all__ = ["send"]
@@ -33,7 +33,7 @@ class _Send(PartsCommand):
 
 @click.command(cls=_Send)
 @click.argument("words", nargs=-1, metavar="URL [TEXT|-]")
-@click.option("--stream", "is_stream", is_flag=True, help="Show the answer while it is produced.")
+@STREAM
 @click.option(
     "--async",
     "--no-wait",
@@ -43,9 +43,14 @@ class _Send(PartsCommand):
     is_flag=True,
     help="Do not wait for the answer: print the task that was started.",
 )
-@click.option("--wait", "waits", is_flag=True, help="Wait for it, whatever A2ACLI_ASYNC says.")
+@click.option(
+    "--wait",
+    "waits",
+    is_flag=True,
+    help="Wait until the task has ended or asks a question, even if A2ACLI_ASYNC is set.",
+)
 @part_options
-@click.option("--skill", default="", help="The skill it is for. By default the agent chooses.")
+@click.option("--skill", default="", help="The skill to use. By default the agent chooses.")
 @click.option("--task-id", cls=Setting, default="", help="Continue this task: answer its question.")
 @click.option(
     "--context-id", cls=Setting, default="", help="Start a new task in this conversation."
@@ -57,12 +62,17 @@ class _Send(PartsCommand):
     default="",
     help="Idempotency key: a message sent again with the same key is not processed twice.",
 )
-@click.option("--push", default="", metavar="URL", help="Have what happens sent to this webhook.")
+@click.option(
+    "--push",
+    default="",
+    metavar="URL",
+    help="A webhook that gets push notifications about the task.",
+)
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Save the files of the answer there.",
+    help="Save the files of the answer in this folder.",
 )
 @click.option(
     "--exit-status", is_flag=True, help="Exit with 1 if the task did not complete, for scripts."
@@ -118,6 +128,7 @@ def send(
         },
         key=key,
         has_key=bool(key),
+        saves=save is not None,
         typed=("-" not in (*rest, *data) and ctx.meta["accord.typed"]) or [],
     )
     try:
@@ -136,13 +147,13 @@ def send(
             err=True,
         )
         raise click.exceptions.Exit(130) from None
-    for path in save_files(reply.parts, save) if save is not None else ():
+    for path in save_files(reply.parts, save, sending.fetched) if save is not None else ():
         echo(f"saved {path}", err=True)
     show_outcome(reply, target, exit_status=exit_status, is_async=sending.is_async)
 
 
 class _Sending(msgspec.Struct):
-    """What was typed, and what is known of it by now."""
+    """Hold what was typed, and what is known of it by now."""
 
     target: AgentTarget
     parts: list[Part]
@@ -153,6 +164,8 @@ class _Sending(msgspec.Struct):
     has_key: bool  # of the user's own
     typed: list[str]  # empty if it can't be typed again
     stream: Stream | None = None
+    saves: bool = False  # what the agent made is wanted
+    fetched: Fetched = {}
 
     async def send(self) -> ClientReply:
         async with self.target.connected() as agent:
@@ -162,7 +175,10 @@ class _Sending(msgspec.Struct):
                 reply = await agent.send(self.parts, key=self.key, wait=False, **self.options)
                 show_reply(reply, self.target)
                 return reply
-            return await self._read(agent)
+            reply = await self._read(agent)
+            if self.saves:
+                self.fetched = await fetch_files(agent, reply.parts)
+            return reply
 
     async def _read(self, agent: Client) -> ClientReply:
         # A stream also where only the end is shown: the task's id is known at once, and a
@@ -176,7 +192,7 @@ class _Sending(msgspec.Struct):
 
     @property
     def again(self) -> str:
-        """What to type to be told the answer, without having the work done twice; empty if the
+        """Return the command that gets the answer without having the work done twice; empty if the
         agent can't tell.
         """
         if not self.key or not self.typed:
@@ -193,7 +209,7 @@ class _Sending(msgspec.Struct):
 
     @property
     def later(self) -> str:
-        """What to type to see how it went."""
+        """Return the command that shows how it went."""
         task_id = self.stream.task_id if self.stream is not None else str(self.options["task_id"])
         look = (
             typed("task", "get", *self.target.words, task_id, "--wait") if task_id else self.again

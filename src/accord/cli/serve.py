@@ -4,13 +4,15 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
 from ..agent import SHARED_STORE, Agent
+from ..engine.skills import definition_of
 from ..extras import install_command
+from ..model import LogFormat, LogLevel
 from ..net import egress_words
+from ..store import place_of
 from .amount import SECONDS
 from .console import say_if_not_built
 from .example import credential_words, example_line
@@ -34,7 +36,7 @@ class _Serve(click.Command):
 
 
 @click.command(cls=_Serve)
-@click.argument("files", metavar="FILE|MODULE[:NAME]...", nargs=-1)
+@click.argument("sources", metavar="FILE|MODULE[:NAME]...", nargs=-1)
 @click.option(
     "--mcp",
     metavar="COMMAND|URL",
@@ -45,20 +47,20 @@ class _Serve(click.Command):
     envvar="ACCORD_MCP_TOKEN",
     show_envvar=True,
     metavar="TOKEN",
-    help="With --mcp URL: the bearer token to show to that server.",
+    help="With --mcp URL: the bearer token for that server.",
 )
 @click.option(
     "--proxy",
     metavar="URL",
-    help="Instead of FILE: pass everything on to the agent at this address, of any version, and "
-    "keep its tasks here.",
+    help="Instead of FILE: forward everything to the agent at this address, of any version, and "
+    "store its tasks here.",
 )
 @click.option(
     "--proxy-token",
     envvar="ACCORD_PROXY_TOKEN",
     show_envvar=True,
     metavar="KEY|TOKEN",
-    help="With --proxy: the credential to show to that agent.",
+    help="With --proxy: the credential for that agent.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -70,15 +72,17 @@ class _Serve(click.Command):
 )
 @click.option(
     "--store",
-    help="Where tasks are kept: sqlite:///FILE, postgresql://USER@HOST/DATABASE for several "
-    "processes, or memory:// to forget them. By default a file in ./.accord/ for each agent.",
+    help="Where tasks are stored: sqlite:///FILE, postgresql://USER@HOST/DATABASE for several "
+    "processes, or memory:// to lose them at the stop. By default a file in ./.accord/ for "
+    "each agent.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes that serve the port. More than one need a store they can share: PostgreSQL.",
+    help="How many processes serve the port. More than one need a store that they can share: "
+    "PostgreSQL.",
 )
 @click.option(
     "--grace",
@@ -90,22 +94,21 @@ class _Serve(click.Command):
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Allow anyone who can reach it, at a --host or --url that is not this machine's own, to "
-    "use an agent without auth=.",
+    help="Serve an agent without auth= to other machines: everyone who can reach it may use it.",
 )
 @click.option(
     "--hub",
     default="",
     metavar="URL",
-    help="Register at this hub, and tell it that the agent lives.",
+    help="Register at this hub and send it heartbeats.",
 )
 @click.option(
     "--hub-key",
     default="",
     metavar="KEY",
     envvar="ACCORD_HUB_KEY",
-    help="A publisher's key of the hub. By default in ACCORD_HUB_KEY; at a hub that was started in "
-    "this folder, the admin's in ./.accord/",
+    help="A publisher's key of the hub. By default the one in ACCORD_HUB_KEY, or the admin key "
+    "in ./.accord/ if the hub was started in this folder.",
 )
 @click.option(
     "--reload",
@@ -120,7 +123,7 @@ class _Serve(click.Command):
     "--rest", default="/", show_default=True, help="The base path of the HTTP+JSON binding."
 )
 def serve(
-    files: tuple[str, ...],
+    sources: tuple[str, ...],
     mcp: str | None,
     mcp_token: str | None,
     proxy: str | None,
@@ -134,8 +137,8 @@ def serve(
     hub: str,
     hub_key: str,
     no_console: bool,
-    log_level: str,
-    log_format: str,
+    log_level: LogLevel,
+    log_format: LogFormat,
     reloads: bool,
     rpc: str,
     rest: str,
@@ -155,25 +158,27 @@ def serve(
     accord serve --mcp "uvx some-mcp-server"
     accord serve --proxy https://old-agent.example.com
     """
-    if sum(map(bool, (files, mcp, proxy))) != 1:
+    if sum(map(bool, (sources, mcp, proxy))) != 1:
         raise click.UsageError("say what to serve: a FILE, --mcp COMMAND or --proxy URL")
     if proxy_token and not proxy and _is_typed("proxy_token"):
         raise click.UsageError("--proxy-token goes with --proxy")
     if mcp_token and not mcp and _is_typed("mcp_token"):
         raise click.UsageError("--mcp-token goes with --mcp")
-    if reloads and not files:
+    if reloads and not sources:
         raise click.UsageError(f"--reload can't be used with {'--mcp' if mcp else '--proxy'}")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
         words = [word for word in typed if word != "--reload"]
-        return serve_reloading(words, [folder_of(file) for file in files])
+        return serve_reloading(words, [folder_of(source) for source in sources])
     settings = app_settings(**given)
     url = settings["url"]
     if proxy:
         found = [_relay_of(proxy, proxy_token)]
         store = store or f"sqlite:///.accord/{found[0].slug}-relay.db"
     else:
-        found = [_agent_of_mcp(mcp, mcp_token)] if mcp else [load_agent(file) for file in files]
+        found = (
+            [_agent_of_mcp(mcp, mcp_token)] if mcp else [load_agent(source) for source in sources]
+        )
     agent, *beside = found
     registrations = _registrations(hub, hub_key, workers, len(found))
 
@@ -186,7 +191,7 @@ def serve(
             url=url,
             grpc=_grpc_place(settings, host),
             egress_proxy=settings["egress_proxy"],
-            file=files[0] if files and Path(files[0]).is_file() else "",
+            file=sources[0] if sources and Path(sources[0]).is_file() else "",
         )
         if not no_console:
             say_if_not_built()
@@ -256,14 +261,14 @@ def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfR
         )
     client = RestClient(hub, lambda: find_key(hub, key))
     try:
-        beat_s = HubSettings.of({}).beat_s
+        heartbeat_s = HubSettings.of({}).heartbeat_s
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-    return [SelfRegistration(client, beat_s) for _ in range(agents)]
+    return [SelfRegistration(client, heartbeat_s) for _ in range(agents)]
 
 
 def _show_console(link: str) -> None:
-    echo(f"  console  {link}   (opens once)")
+    echo(f"  console  {link}   (works once)")
 
 
 def _grpc_place(settings: Mapping[str, Any], host: str) -> str:
@@ -285,48 +290,37 @@ def greet(
 ) -> None:
     """Say what is served where, and what to type to try it."""
     base = (url or bound).rstrip("/")
-    kept = (
-        "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
-    )
+    skills = definition_of(agent).skills
+    kept = "lost when the server stops" if store.startswith("memory") else "safe through a crash"
     if beside:
         echo(f"{len(beside) + 1} agents are served at {base}   (Ctrl-C stops them)")
         for one in (agent, *beside):
             place = f"{base}/{one.slug}/"  # without the slash, some clients leave out the name
-            skills = ", ".join(one.skills)
-            echo("  ", style(one.name, bold=True), f"   {place}   ({skills})")
+            names = ", ".join(definition_of(one).skills)
+            echo("  ", style(one.name, bold=True), f"   {place}   ({names})")
         base = f"{base}/{agent.slug}"
     else:
         echo(style(agent.name, bold=True), f" is served at {base}   (Ctrl-C stops it)")
         if base != bound:
             echo(f"  listens  {bound}")
         echo(f"  card     {base}/.well-known/agent-card.json")
-        echo(f"  skills   {', '.join(agent.skills)}")
+        echo(f"  skills   {', '.join(skills)}")
     if grpc:
         echo(f"  grpc     {grpc}")
     for one in (agent, *beside):
         if one.auth is not None:
             of_whom = f" of {one.name}" if beside else ""
             echo(f"  callers{of_whom}  authenticated by {', '.join(one.auth.schemes)}")
-    echo(f"  tasks    {_place(store)}, {kept}")
-    echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
-    if agent.skills:
-        first = next(iter(agent.skills.values()))
+    echo(f"  tasks    {place_of(store)}, {kept}")
+    echo(f"  egress   webhooks, keys and files that callers name: {egress_words(egress_proxy)}")
+    if skills:
+        first = next(iter(skills.values()))
         line = example_line(
             base,
             first,
-            is_alone=len(agent.skills) == 1,
+            is_alone=len(skills) == 1,
             file=file,
-            modes=agent.taken_modes(first),
+            modes=definition_of(agent).taken_modes(first),
         )
         key = "" if agent.auth is None else f" {credential_words(agent.auth)}".rstrip()
         echo("\nTry it:  ", style(f"{line}{key}", bold=True))
-
-
-def _place(store: str) -> str:
-    """The URL of a store, without the password in it."""
-    parts = urlsplit(store)
-    if parts.scheme not in ("postgresql", "postgres"):
-        return store
-    user, _, host = parts.netloc.rpartition("@")
-    name = f"{user.partition(':')[0]}@" if user else ""
-    return f"{parts.scheme}://{name}{host}{parts.path}"

@@ -9,7 +9,7 @@ import click
 from ..engine.runs import Retention
 from ..model import Limits
 from ..push import PushSettings
-from ..server.process import LOG_FORMATS
+from ..server.process import LOG_FORMATS, LOG_LEVELS
 from ..server.transport import Tls
 from .amount import DAYS
 from .structs import read_struct
@@ -25,32 +25,41 @@ _PORT_OPTIONS = (
         type=click.IntRange(0, 65535),
         help="Serve gRPC too, on this port. Needs the extra grpc.",
     ),
-    click.option("--tls-cert", type=_PEM, help="Certificate (PEM) that is shown to callers."),
+    click.option("--tls-cert", type=_PEM, help="The server's certificate (PEM)."),
     click.option("--tls-key", type=_PEM, help="Its private key (PEM)."),
     click.option(
         "--key-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Keys to seal and sign with. By default in ACCORD_KEY, or beside the SQLite file.",
+        help="The file with the keys to encrypt and sign with. By default the keys in "
+        "ACCORD_KEY, or a file beside the SQLite file.",
     ),
     click.option(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="Serve metrics for Prometheus here; to this machine alone, if no HOST is named. "
-        "Needs the extra metrics.",
+        help="Serve metrics for Prometheus on this port. Without HOST only this machine can read "
+        "them. Needs the extra metrics.",
+    ),
+    click.option(
+        "--files",
+        "files_url",
+        default="",
+        metavar="URL",
+        help="Where the bytes of files are: file:///folder, s3://bucket/prefix, gs://…, az://… "
+        "(needs the extra files). By default beside the SQLite file, or in PostgreSQL.",
     ),
     click.option(
         "--trusted-proxy",
         multiple=True,
         metavar="NETWORK",
-        help="A proxy in front of this server, like 10.0.0.0/8: its X-Forwarded-For or Forwarded "
-        "says where a request comes from. May be repeated.",
+        help="The address or network of a proxy in front of this server, like 10.0.0.0/8. Its "
+        "X-Forwarded-For or Forwarded header is believed. May be repeated.",
     ),
 )
 _PROCESS_OPTIONS = (
     click.option("--no-console", is_flag=True, help="Leave out the web console at /console."),
     click.option(
         "--log-level",
-        type=click.Choice(["critical", "error", "warning", "info", "debug"]),
+        type=click.Choice(LOG_LEVELS),
         default="warning",
         show_default=True,
         help="The level of the log.",
@@ -60,61 +69,72 @@ _PROCESS_OPTIONS = (
         type=click.Choice(LOG_FORMATS),
         default="text",
         show_default=True,
-        help="Lines for people, or an object per line for programs.",
+        help="The form of the log: lines for people, or a JSON object per line for programs.",
     ),
 )
 _AGENT_OPTIONS = (
     click.option(
         "--url",
-        help="The address clients reach this server at, if it is not the one it listens on.",
+        help="The address at which clients reach this server, if it is not the one it listens on.",
     ),
     click.option(
         "--versions",
-        help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.",
+        help="Protocol versions to serve, like 1.0 or 1.0,0.3. By default all of them.",
+    ),
+    click.option(
+        "--preview",
+        "previews",
+        multiple=True,
+        help="Answer a version that is not released yet, too, like 1.1. It may change.",
     ),
     click.option(
         "--grpc-host",
-        help="Address gRPC listens on. By default that of --host; of accord run, this machine.",
+        help="Address for gRPC to listen on. By default that of --host; with accord run, this "
+        "machine only.",
     ),
     click.option(
         "--tls-client-ca",
         type=_PEM,
-        help="Accept only clients with a certificate of this authority.",
+        help="Accept only clients with a certificate from this authority (PEM).",
     ),
     click.option(
         "--keep-days",
         type=DAYS,
         default=30.0,
         show_default=True,
-        help="Days a finished task is kept.",
+        help="How many days a finished task is kept.",
     ),
     click.option(
         "--retention",
         multiple=True,
         metavar="NAME=SECONDS",
-        help="How long other things are kept, like events_s=3600. May be repeated.",
+        help="How long other things are kept, like events_s=1h. May be repeated.",
     ),
     click.option(
         "--limits",
         multiple=True,
         metavar="NAME=VALUE",
-        help="What one caller may ask for, like body=8MiB,tasks=500. May be repeated.",
+        help="Limits per caller, like body=8MiB,tasks=500. May be repeated.",
     ),
-    click.option("--sign-card", is_flag=True, help="Sign the agent card with these keys."),
+    click.option(
+        "--sign-card",
+        is_flag=True,
+        help="Sign the agent card with the server's key (see --key-file).",
+    ),
     click.option(
         "--allow-host",
         "allow_hosts",
         multiple=True,
         metavar="HOST",
-        help="A private host or network that addresses of strangers may lead to, like 10.0.0.0/8. "
-        "May be repeated.",
+        help="A private host or network that may be called if a caller names it, for example as "
+        "a webhook: 10.0.0.0/8. May be repeated.",
     ),
     click.option(
         "--egress-proxy",
         default="",
         metavar="URL",
-        help="An HTTP proxy for calls to addresses of strangers (webhooks, keys, files, cards). It "
-        "decides by itself what is reached.",
+        help="An HTTP proxy for calls to addresses that others name (webhooks, keys, files, "
+        "cards). The proxy decides what may be reached.",
     ),
     click.option("--no-push", is_flag=True, help="Send no push notifications."),
     click.option(
@@ -127,13 +147,14 @@ _AGENT_OPTIONS = (
     click.option(
         "--cors-origin",
         multiple=True,
-        help="Web pages of this origin may use the agent, like https://app.example.com. May be "
-        "repeated.",
+        help="Allow web pages of this origin to use the agent, like https://app.example.com. May "
+        "be repeated.",
     ),
     click.option(
         "--otel",
         is_flag=True,
-        help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs the extra otel.",
+        help="Send traces with OpenTelemetry, to where the OTEL_* variables say. Needs the extra "
+        "otel.",
     ),
 )
 
@@ -163,6 +184,7 @@ def app_settings(
     *,
     url: str | None,
     versions: str | None,
+    previews: Sequence[str],
     grpc_port: int | None,
     grpc_host: str | None,
     tls_cert: Path | None,
@@ -181,6 +203,7 @@ def app_settings(
     cors_origin: Sequence[str],
     otel: bool,
     metrics: str | None,
+    files_url: str,
 ) -> dict[str, Any]:
     """Return the keywords of `Agent.app` that the options stand for.
 
@@ -198,6 +221,7 @@ def app_settings(
     return {
         "url": url,
         "versions": versions.split(",") if versions else None,
+        "previews": previews,
         "grpc_port": grpc_port,
         "grpc_host": grpc_host,
         "limits": read_struct(Limits, limits, "--limits"),
@@ -212,6 +236,7 @@ def app_settings(
         "cors_origins": cors_origin,
         "telemetry": True if otel else None,
         "metrics": metrics,
+        "files": files_url,
     }
 
 

@@ -142,5 +142,5 @@ CONFIG = click.option(
     is_eager=True,
     expose_value=False,
     callback=_remember,
-    help="A file of A2ACLI_ settings instead of the nearest .env.",
+    help="Read the A2ACLI_ settings from this file instead of the nearest .env.",
 )

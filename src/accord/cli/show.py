@@ -1,6 +1,7 @@
 """How an answer is shown: what the agent made on stdout, everything about it on stderr."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,8 +21,10 @@ from ..model import (
 )
 from ..protocol.v1 import codec as v1
 from .advice import typed
+from .countdown import deadline_line
+from .markdown import Markdown, is_markdown_shown
 from .progress import ProgressLine
-from .terminal import clean, echo, echo_json, secho
+from .terminal import clean, echo, echo_json, echo_markdown, secho
 
 if TYPE_CHECKING:
     from .target import AgentTarget
@@ -82,6 +85,7 @@ class Printer:
         self.has_written = False
         self._texts: dict[str, str] = {}  # of artifacts, as printed
         self._last = "\n"  # the last character printed
+        self._markdown = Markdown() if is_markdown_shown() else None
 
     def take(self, event: StreamEvent) -> None:
         if isinstance(event, ArtifactUpdate):
@@ -96,6 +100,8 @@ class Printer:
                 self._artifact(artifact, is_more=False)
 
     def end(self) -> None:
+        if self._markdown is not None:
+            sys.stdout.write(self._markdown.end())
         if self.has_written:
             echo()
 
@@ -109,14 +115,16 @@ class Printer:
             fresh = text[len(before) :] if text.startswith(before) else f"\n{text}"
         if fresh:
             self.has_written = True
-            self._write(fresh if before is not None else f"{_BREAK}{fresh}")
+            fresh = fresh if before is not None else f"{_BREAK}{fresh}"
+            self._write(fresh, self._markdown if _is_prose(artifact.parts) else None)
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, markdown: Markdown | None) -> None:
         for i, piece in enumerate(text.split(_BREAK)):
             if i and self._last != "\n":
                 self._last = ""  # a line end, once something comes behind it
             if piece:
-                sys.stdout.write(piece if self._last else f"\n{piece}")
+                line = piece if self._last else f"\n{piece}"
+                sys.stdout.write(line if markdown is None else markdown.feed(line))
                 self._last = piece[-1]
         sys.stdout.flush()
 
@@ -134,7 +142,9 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
 
         return print_task(found, target)
     answer = clean(_answer(reply))
-    if not is_shown and answer:
+    if not is_shown and answer and is_markdown_shown() and _is_prose(reply.parts):
+        echo_markdown(answer)
+    elif not is_shown and answer:
         echo(answer)
     task = reply.task
     if task is None:
@@ -148,6 +158,8 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     if task.context_id:
         secho(f"context {task.context_id}", err=True, dim=True)
     if state is TaskState.INPUT_REQUIRED:
+        if (expires_at := reply.questions[0].expires_at) is not None:
+            secho(f"answer {deadline_line(expires_at)}", err=True, fg=color)
         how = typed("send", *target.words, "...", "--task-id", task.id).replace("'...'", "...")
         secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
     elif state is TaskState.AUTH_REQUIRED:
@@ -183,6 +195,14 @@ def _answer(reply: ClientReply) -> str:
         else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
     )
     return "\n".join(filter(None, [reply.text, *others]))
+
+
+def _is_prose(parts: Sequence[Part]) -> bool:
+    """Return whether this is text that may be Markdown: models write it unasked."""
+    return all(
+        isinstance(part.text, str) and part.media_type in ("", "text/plain", "text/markdown")
+        for part in parts
+    )
 
 
 def _piece(part: Part) -> str:

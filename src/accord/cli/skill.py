@@ -18,8 +18,8 @@ _FILES = ("SKILL.md", "references/examples.md")
     "--install",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Write it to FOLDER/.agents/skills/accord instead, where coding agents look for skills: "
-    "the folder of a project, or your home.",
+    help="Write the instructions to FOLDER/.agents/skills/accord, where coding agents look for "
+    "skills. FOLDER is a project's folder or your home.",
 )
 def skill(install: Path | None) -> None:
     """Print instructions for coding agents: how to use this command (a SKILL.md).

@@ -1,7 +1,6 @@
 """Settings of a struct on the command line: `NAME=VALUE`, several with commas."""
 
 import json
-import math
 import re
 import typing
 from collections.abc import Iterable
@@ -10,7 +9,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from .amount import read_size
+from .amount import read_seconds, read_size
+from .near import did_you_mean
 
 __all__ = ["read_struct"]
 
@@ -31,8 +31,9 @@ def read_struct(type_: type[S], words: Iterable[str], option: str, **given: Any)
         name, is_set, value = word.partition("=")
         name = name.strip().replace("-", "_")
         if not is_set or name not in hints:
+            near = did_you_mean(name, hints)
             raise click.BadParameter(
-                f"write NAME=VALUE, where NAME is one of {', '.join(hints)}; not {word!r}",
+                f"write NAME=VALUE, where NAME is one of {', '.join(hints)}; not {word!r}.{near}",
                 param_hint=option,
             )
         found[name] = _value(value.strip(), hints[name], name, option)
@@ -50,11 +51,11 @@ def _value(text: str, hint: Any, name: str, option: str) -> Any:
     if hint in (int, float):
         if hint is float and text == "inf":
             return float("inf")
-        number = read_size(text)
-        if math.isnan(number):
-            raise click.BadParameter(
-                f"{name} is a number, like 500 or 8MiB; not {text!r}", param_hint=option
-            )
+        is_time = name.endswith("_s")
+        number = read_seconds(text) if is_time else read_size(text)
+        if not number >= 0:
+            like = "a time, like 30, 90s or 12h" if is_time else "a number, like 500 or 8MiB"
+            raise click.BadParameter(f"{name} is {like}; not {text!r}", param_hint=option)
         return int(number) if hint is int else number
     try:
         return json.loads(text)

@@ -20,7 +20,7 @@ OUTPUT = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Lines for people, or JSON for programs.",
+    help="Text for people, or JSON for programs.",
 )
 
 _GAP = 2

@@ -1,8 +1,9 @@
-"""Which agent a command talks to, and how: the options that these commands share."""
+"""The options that name the agent a command talks to, and how it talks to it."""
 
 import functools
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from ..model import (
     VersionNotSupported,
 )
 from ..net import client_tls, may_be_set
+from ..protocol import SPOKEN, is_old
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
 from .catalog import CATALOG, resolve_reference
@@ -28,7 +30,7 @@ from .settings import CONFIG, OutputForm, Setting, look_up
 from .terminal import secho
 from .wire import wire_shown
 
-__all__ = ["METADATA", "AgentTarget", "agent_options", "agent_words", "parse_object"]
+__all__ = ["METADATA", "STREAM", "AgentTarget", "agent_options", "agent_words", "parse_object"]
 
 _BINDINGS = {
     "jsonrpc": "JSONRPC",
@@ -46,6 +48,7 @@ class AgentTarget(msgspec.Struct):
 
     url: str = ""
     transports: tuple[str, ...] = ()
+    previews: tuple[str, ...] = ()
     version: str = ""
     output: str = "answer"
     bearer: str = ""
@@ -68,7 +71,7 @@ class AgentTarget(msgspec.Struct):
 
     @property
     def words(self) -> list[str]:
-        """How the agent was named, to be typed again."""
+        """Return the words that named the agent, to be typed again."""
         name = self.named or self.url
         found = ["--agent-card", name] if self.typed_card else [name]
         return [*found, "--catalog", self.catalog] if self.named else found
@@ -102,6 +105,11 @@ class AgentTarget(msgspec.Struct):
             yield
 
     async def _connect(self, retry: Retry | None) -> Client:
+        row = SPOKEN.get(self.version)
+        if row is not None and row.is_preview and self.version not in self.previews:
+            raise click.UsageError(
+                f"A2A {self.version} is not released: add --preview {self.version}"
+            )
         client = await self._client(retry)
         try:
             wanted = self._interface(client)
@@ -118,6 +126,7 @@ class AgentTarget(msgspec.Struct):
             self.url,
             retry=retry or retry_for(self.retry_max_time),
             budget=Budget(poll_s=self.poll_s),
+            on_upload=show_upload if sys.stderr.isatty() else None,
             **self.connect_options(),
             **options,
         )
@@ -139,10 +148,11 @@ class AgentTarget(msgspec.Struct):
             "extensions": self.extensions,
             "ca": self.ca if tls is None else None,
             "ssl": tls,
+            "previews": self.previews,
         }
 
     def tls(self) -> ssl.SSLContext | None:
-        """How servers are verified; None: as the system does."""
+        """Return how servers are verified; None for the system's way."""
         if self.insecure:
             tls = ssl.create_default_context()
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
@@ -158,10 +168,10 @@ class AgentTarget(msgspec.Struct):
         if self.version:
             fitting = [one for one in offered if one[1] == self.version]
         else:
-            fitting = [one for one in offered if not one[1].startswith("0.")] or offered
-            if fitting[0][1].startswith("0."):
+            fitting = [one for one in offered if not is_old(one[1])] or offered
+            if is_old(fitting[0][1]):
                 secho(f"{client.card.name} speaks A2A {fitting[0][1]}, so that is used", err=True)
-        if not fitting and not self.version.startswith("0."):
+        if not fitting and not is_old(self.version):
             have = ", ".join(sorted({version for _, version in offered}))
             raise VersionNotSupported(
                 f"{client.card.name}: the card does not offer A2A {self.version}, but {have}"
@@ -174,7 +184,7 @@ class AgentTarget(msgspec.Struct):
         return fitting[0]
 
     def _check(self, card: AgentCard) -> None:
-        """What the card asks for and we do not have is said before anything is sent."""
+        """Refuse a card that asks for something we do not have, before anything is sent."""
         for extension in card.capabilities.extensions:
             known = (*self.extensions, IDEMPOTENT, RESUME)
             if extension.required and extension.uri not in known:
@@ -187,7 +197,7 @@ class AgentTarget(msgspec.Struct):
         is_known = self.has_credential or login_at(self.url) is not None or self.headers
         if not is_open and not is_known:
             wanted = " or ".join(" with ".join(one.schemes) for one in needs)
-            raise Unauthenticated(f"{card.name}: the card asks for {wanted}")
+            raise Unauthenticated(f"{card.name} needs credentials: {wanted}")
         if self.bearer and not needs and not card.security_schemes:
             _warn("the card declares no authentication; the token is sent all the same")
 
@@ -208,7 +218,7 @@ def _warn(text: str) -> None:
 def _transports(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
     for word in value:
         if word.lower() not in _BINDINGS:
-            raise click.BadParameter(f"{word} is none of jsonrpc, rest, grpc", param=param)
+            raise click.BadParameter(f"{word} is not one of jsonrpc, rest, grpc", param=param)
     return tuple(_BINDINGS[word.lower()] for word in value)
 
 
@@ -227,29 +237,34 @@ def _headers(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 
 _OUTPUT = click.option("-o", "--output", cls=Setting,
                        type=OutputForm(["answer", "text", "json"]), default="answer",
-                       show_default=True, help="The answer alone, and on stderr how the task "
-                       "stands; text with every field as `Label: value`; or JSON.")  # fmt: skip
+                       show_default=True, help="answer prints the answer, and the state of the "
+                                               "task on stderr; text prints every field as "
+                                               "`Label: value`; json prints JSON.")  # fmt: skip
 
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-a", "--agent-card", cls=Setting, metavar="URL|FILE", default="",
-                 help="The agent: its address, its card's address, or a card file. Instead of "
-                 "URL."),
+                 help="The agent, instead of URL: its address, the address of its card, or a "
+                      "card file."),
     click.option("--catalog", cls=Setting, metavar="URL|FILE", default="",
-                 help="The AI Catalog in which catalog:NAME, as an agent's address, is looked "
-                 "up."),
+                 help="The AI Catalog in which to look up an agent given as catalog:NAME."),
     click.option("--transport", "transports", cls=Setting, multiple=True, callback=_transports,
-                 metavar="BINDING", help="jsonrpc, rest or grpc; repeat it, the best first. "
-                 "Default: the card's order."),
+                 metavar="BINDING", help="The binding to use: jsonrpc, rest or grpc. Repeat it "
+                                         "for several, the preferred one first. Default: the "
+                                         "card's order."),
     click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
-                 help="The version of A2A to speak. Default: the highest that the card offers."),
+                 help="The version of A2A to use. Default: the highest in the card."),
+    click.option("--preview", "previews", multiple=True, metavar="VERSION",
+                 help="Speak a version of A2A that is not released yet, like 1.1, with agents that "
+                 "offer it. May be repeated."),
     click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
-                 help="Bearer token. Others can see it in the process table and in your shell's "
-                 "history: better set A2ACLI_BEARER, or use accord auth login."),
+                 help="Bearer token. Other users of this machine can see it in the process list, "
+                      "and it stays in your shell's history: A2ACLI_BEARER or accord auth login "
+                      "are safer."),
     click.option("--api-key", cls=Setting, default="", metavar="KEY",
-                 help="API key, sent where the card says. Better set A2ACLI_API_KEY: as above."),
+                 help="API key, sent as the card says. A2ACLI_API_KEY is safer, as with --bearer."),
     click.option("-H", "--svc-param", "--header", "headers", cls=Setting, multiple=True,
-                 callback=_headers, metavar="'NAME: VALUE'", help="A service parameter: a header, "
-                 "or metadata of gRPC. May be repeated."),
+                 callback=_headers, metavar="'NAME: VALUE'", help="A header to send, or metadata "
+                                                                  "with gRPC. May be repeated."),
     click.option("--extension", "extensions", multiple=True, metavar="URI",
                  help="An extension of the protocol to activate. May be repeated."),
     click.option("--client-cert", cls=Setting, type=click.Path(exists=True, dir_okay=False),
@@ -257,21 +272,21 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--client-key", cls=Setting, type=click.Path(exists=True, dir_okay=False),
                  help="Its private key (PEM), if not in the same file."),
     click.option("--ca-cert", cls=Setting, type=click.Path(exists=True),
-                 help="Authorities to trust instead of the system's (PEM)."),
+                 help="Certificate authorities (PEM) to trust instead of the system's."),
     click.option("--insecure/--no-insecure", cls=Setting, default=False,
                  help="Do not verify the server's certificate. For development."),
     click.option("--timeout", cls=Setting, type=SOME_SECONDS, metavar="DURATION",
-                 help="How long to wait in all, like 30, 5s or 1m30s. Default: as long as it "
-                 "takes."),
+                 help="The longest time to wait in total, like 30, 5s or 1m30s. Default: no "
+                      "limit."),
     click.option("--poll-interval", cls=Setting, type=SOME_SECONDS, metavar="DURATION",
-                 help="Between two looks at a task, where the agent does not stream. Default: "
-                 "grows from 0.1 s to 2 s."),
+                 help="How often to ask for a task if the agent does not stream. Default: first "
+                      "after 0.1 s, later every 2 s."),
     RETRY_MAX_TIME,
     CONFIG,
     click.option("--verbose/--no-verbose", cls=Setting, default=False,
-                 help="With -o text: ids, names, media types and history too."),
+                 help="With -o text: also print ids, names, media types and history."),
     click.option("--debug/--no-debug", cls=Setting, default=False,
-                 help="What goes over the wire, on stderr; without credentials."),
+                 help="Print requests and answers on stderr, without credentials."),
 ]  # fmt: skip
 
 
@@ -290,6 +305,7 @@ def agent_options(
         catalog: str,
         transports: tuple[str, ...],
         version: str,
+        previews: tuple[str, ...],
         output: str,
         bearer: str,
         api_key: str,
@@ -308,11 +324,12 @@ def agent_options(
     ) -> Any:
         for secret in (bearer, api_key):
             if not secret.isprintable():
-                raise click.UsageError("a credential has no control characters")
+                raise click.UsageError("a credential must not have control characters")
         target = AgentTarget(
             url=agent_card,
             transports=transports,
             version=version,
+            previews=previews,
             output=output,
             bearer=bearer,
             api_key=api_key,
@@ -338,7 +355,9 @@ def agent_options(
 
 
 def _from_folder() -> tuple[str, ...]:
-    """Which settings that a stranger's folder should not decide come from its .env."""
+    """Return the settings that come from the folder's .env, but that a stranger's folder should not
+    decide.
+    """
     ctx = click.get_current_context()
     names = {"agent-card": "agent_card", "insecure": "insecure"}
     return tuple(
@@ -377,10 +396,23 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise click.UsageError(f'{name} is a JSON object, like \'{{"key": "value"}}\'')
+        raise click.UsageError(f"""{name} must be a JSON object, like '{{"key": "value"}}'""")
     return value
 
 
 METADATA = click.option(
     "--metadata", cls=Setting, default="", metavar="JSON", help="Metadata of the request."
 )
+
+STREAM = click.option(
+    "--stream",
+    "is_stream",
+    is_flag=True,
+    help="Show what the agent does as it happens. With -o json: one object per line.",
+)
+
+
+def show_upload(name: str, sent: int, size: int) -> None:
+    """Show on one line how much of a file has been uploaded."""
+    end = "\n" if sent >= size else ""
+    secho(f"\ruploading {name}: {100 * sent // max(size, 1)} %{end}", err=True, nl=False)

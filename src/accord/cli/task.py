@@ -1,9 +1,9 @@
-"""accord task: look at tasks, wait for them, save what they made, stop them."""
+"""accord task: look at tasks, wait for them, fork them, save what they made, stop them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
@@ -11,13 +11,16 @@ from ..client import AgentFault, Client, ClientReply
 from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOperation
 from ..protocol.v1 import codec as v1
 from .advice import advised, typed
-from .files import save_task
+from .amount import TIME
+from .files import fetch_files, save_task
+from .group import VerbGroup
+from .near import did_you_mean
 from .progress import ProgressLine
 from .push_config import push_config
 from .settings import Setting
 from .show import follow, show_json, show_outcome, show_reply
 from .table import print_table
-from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
+from .target import METADATA, STREAM, AgentTarget, agent_options, agent_words, parse_object
 from .terminal import echo, echo_json
 
 __all__ = ["task"]
@@ -28,10 +31,29 @@ _ID = click.argument("words", nargs=-1, metavar="URL TASK_ID")
 _EXIT_STATUS = click.option(
     "--exit-status", is_flag=True, help="Exit with 1 if the task did not complete, for scripts."
 )
-_STATES = {state.word: state for state in TaskState} | {state.value: state for state in TaskState}
+_STATES = {state.word: state for state in TaskState if state is not TaskState.UNSPECIFIED}
+_WIRE_STATES = {state.value.lower(): state for state in TaskState}
 
 
-@click.group()
+class _State(click.ParamType[TaskState]):
+    """The state of a task: `working`, or as the protocol writes it, `TASK_STATE_WORKING`."""
+
+    name = "state"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TaskState:
+        if isinstance(value, TaskState):
+            return value
+        word = value.lower()
+        state = _STATES.get(word.replace("_", "-")) or _WIRE_STATES.get(word)
+        if state is None:
+            near = did_you_mean(word, _STATES)
+            self.fail(f"{value} is not one of {', '.join(_STATES)}.{near}", param, ctx)
+        return state
+
+
+@click.group(cls=VerbGroup)
 def task() -> None:
     """Look at tasks, wait for them, and stop them.
 
@@ -44,8 +66,8 @@ def task() -> None:
 @task.command()
 @_ID
 @click.option("--wait", "waits", cls=Setting, is_flag=True,
-              help="Wait until it has ended or asks a question.")  # fmt: skip
-@click.option("--history", type=click.IntRange(0), help="So many of its last messages too.")
+              help="Wait until the task has ended or asks a question.")  # fmt: skip
+@click.option("--history", type=click.IntRange(0), help="How many of its last messages to show.")
 @_EXIT_STATUS
 @agent_options
 def get(
@@ -72,26 +94,30 @@ def get(
 
 @task.command(name="list")
 @click.argument("words", nargs=-1, metavar="URL")
-@click.option("--status", type=click.Choice([*_STATES], case_sensitive=False), metavar="STATE",
+@click.option("--status", type=_State(),
               help="Only tasks in this state, like working or input-required.")  # fmt: skip
 @click.option("--context-id", cls=Setting, default="", help="Only tasks of this conversation.")
-@click.option("--page-size", "--limit", type=click.IntRange(1, 100), help="So many at a time.")
-@click.option("--page-token", default="", help="Go on where another page ended.")
-@click.option("--history", type=click.IntRange(0), help="So many of their last messages too.")
-@click.option("--since", default="", metavar="TIME", help="Only changed since (RFC 3339).")
-@click.option("--with-artifacts", is_flag=True, help="With what they have made.")
+@click.option("--page-size", type=click.IntRange(1, 100), help="How many tasks per page.")
+@click.option("--page-token", default="", help="Continue after another page: its token.")
+@click.option(
+    "--history", type=click.IntRange(0), help="How many of the last messages of each task to show."
+)
+@click.option("--since", type=TIME, metavar="TIME",
+              help="Only tasks changed since then: 2h for two hours ago, 2026-03-01, or "
+              "2026-03-01T12:00:00Z.")  # fmt: skip
+@click.option("--with-artifacts", is_flag=True, help="Include the artifacts.")
 @click.option("--all", "is_all", is_flag=True, help="Every page, not only the first.")
-@click.option("--stream", "is_lines", is_flag=True, help="With -o json: one task per line.")
+@click.option("--stream", "is_lines", is_flag=True, help="With -o json: one object per line.")
 @agent_options
 def list_(
     target: AgentTarget,
     words: tuple[str, ...],
-    status: str | None,
+    status: TaskState | None,
     context_id: str,
     page_size: int | None,
     page_token: str,
     history: int | None,
-    since: str,
+    since: str | None,
     with_artifacts: bool,
     is_all: bool,
     is_lines: bool,
@@ -107,10 +133,10 @@ def list_(
         async def page(token: str) -> ListTasksResponse:
             return await agent.page(
                 context_id=context_id,
-                state=_STATES[status] if status else None,
+                state=status,
                 page_size=page_size,
                 history_length=history,
-                since=since,
+                since=since or "",
                 artifacts=with_artifacts,
                 token=token,
             )
@@ -134,7 +160,9 @@ def list_(
             from .fields import print_task
 
             print_task(one, target)
-    if target.output == "answer" and found.tasks:
+    if target.output == "answer" and not found.tasks:
+        echo("no tasks", err=True)
+    elif target.output == "answer":
         print_table([_row(one) for one in found.tasks], "task", "state", "changed", "message")
     if found.next_page_token and target.output == "text":
         echo(f"Next page token: {found.next_page_token}")
@@ -154,7 +182,7 @@ def _row(one: Task) -> dict[str, str]:
 
 @click.command()
 @_ID
-@click.option("--stream", "is_stream", is_flag=True, help="Show every event as it comes.")
+@STREAM
 @_EXIT_STATUS
 @agent_options
 def watch(target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_status: bool) -> None:
@@ -211,9 +239,60 @@ def cancel(target: AgentTarget, words: tuple[str, ...], metadata: str) -> None:
 
 @task.command()
 @_ID
+@click.option("--at", type=int, required=True, metavar="N",
+              help="Go on after this event of the task, by its number.")  # fmt: skip
+@click.option("--answer", metavar="TEXT", help="Answer the question that was open there.")
+@click.option("--message", metavar="TEXT", help="The text to send to the new task instead.")
+@click.option("--yes", is_flag=True, help="Don't ask before anything happens again.")
+@_EXIT_STATUS
+@agent_options
+def fork(
+    target: AgentTarget,
+    words: tuple[str, ...],
+    at: int,
+    answer: str | None,
+    message: str | None,
+    yes: bool,
+    exit_status: bool,
+) -> None:
+    """Make a new task that goes on from an event of task TASK_ID of the agent at URL.
+
+    It begins with everything recorded up to there. What the agent did later really happens again;
+    the old task stays as it is. Events are numbered from 1 on, the task as it was made. "Fork from
+    here" in the console shows the number; one that is not there is refused with those that are.
+
+    \b
+    accord task fork http://localhost:8000 0192... --at 3 --answer no
+    """
+    task_id = _task_id(target, words)
+    if answer is not None and message is not None:
+        raise click.UsageError("give --answer or --message, not both")
+    if not yes:
+        echo(f"A new task goes on after event {at} of task {task_id}.", err=True)
+        echo("What the agent did after it, it really does again: also payments, mails and "
+             "everything else outside.", err=True)  # fmt: skip
+        click.confirm("Go on?", abort=True, err=True)
+
+    async def begin(agent: Client) -> ClientReply:
+        async with ProgressLine(is_on=target.output == "answer"):
+            return await agent.fork(
+                task_id, at, answer=answer, message=message, timeout_s=target.timeout_s
+            )
+
+    reply = _ask(target, begin)
+    if target.output == "answer" and reply.task is not None:
+        echo(f"task {reply.task.id}", err=True)
+    _show(reply, target)
+    show_outcome(reply, target, exit_status=exit_status)
+
+
+@task.command()
+@_ID
 @click.option("--dir", "folder", default=".", type=click.Path(file_okay=False, path_type=Path),
-              help="Where to.  [default: here]")  # fmt: skip
-@click.option("--artifact", "only", multiple=True, metavar="ID", help="Only this one. Repeatable.")
+              help="The folder to save to. [default: here]")  # fmt: skip
+@click.option(
+    "--artifact", "only", multiple=True, metavar="ID", help="Only this artifact. May be repeated."
+)
 @click.option("--force", is_flag=True, help="Overwrite files of the same name.")
 @agent_options
 def download(
@@ -229,12 +308,15 @@ def download(
     task_id = _task_id(target, words)
 
     async def fetch(agent: Client) -> ClientReply:
-        return ClientReply(agent, await agent.get(task_id))
+        reply = ClientReply(agent, await agent.get(task_id))
+        fetched.update(await fetch_files(agent, reply.parts))
+        return reply
 
+    fetched: dict[str, IO[bytes]] = {}
     reply = _ask(target, fetch)
     assert reply.task is not None  # that is what was asked for
     try:
-        saved, elsewhere = save_task(reply.task, folder, only, overwrites=force)
+        saved, elsewhere = save_task(reply.task, folder, only, fetched, overwrites=force)
     except OSError as error:
         raise click.ClickException(f"{folder}: {error.strerror}") from error
     is_json = target.output == "json"

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import click
 
-__all__ = ["Styled", "clean", "echo", "echo_json", "secho", "style"]
+from .markdown import render
+
+__all__ = ["Styled", "clean", "echo", "echo_json", "echo_markdown", "secho", "style"]
 
 _TURNS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]  # the direction of writing
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160), *_TURNS])
@@ -46,6 +48,11 @@ def echo_json(text: str | bytes) -> None:
     if isinstance(text, bytes):
         text = text.decode()
     click.echo(text.translate(_ESCAPES).encode())
+
+
+def echo_markdown(text: str) -> None:
+    """Print Markdown with looks instead of its marks."""
+    click.echo(render(clean(text)))
 
 
 def _shown(piece: object) -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy
+from ..protocol import BindingName, PreviewNumber, VersionNumber
 from .auth import ApiKey, Basic, Bearer, ClientCert
 from .budget import Budget
 from .client import Client
@@ -21,7 +22,7 @@ from .errors import (
     task_of,
 )
 from .questions import MovedOn, still_asks
-from .reply import ClientReply
+from .reply import ClientReply, answering
 from .retry import NO_RETRY, Pause, Retry, is_interrupted
 from .streams import Gap, Stream, catch_up
 
@@ -62,6 +63,7 @@ __all__ = [
     "BadCard",
     "Basic",
     "Bearer",
+    "BindingName",
     "Budget",
     "CallFailed",
     "Cards",
@@ -77,13 +79,16 @@ __all__ = [
     "MovedOn",
     "OAuthError",
     "Pause",
+    "PreviewNumber",
     "Retry",
     "SavedLogin",
     "Stream",
     "TooSlow",
     "Unreachable",
     "UntrustedCard",
+    "VersionNumber",
     "agent_url",
+    "answering",
     "card_at_origin",
     "catch_up",
     "connect",

@@ -1,5 +1,5 @@
-"""How much of an agent's answers we read, and how long we wait. Agents are strangers: everything
-has a limit.
+"""The limits of what we read from an agent, and of how long we wait. Agents are strangers, so
+everything has a limit.
 """
 
 import msgspec
@@ -11,7 +11,7 @@ __all__ = ["Budget", "check_depth"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on everything read from an agent. Sizes in bytes, times in seconds."""
+    """Limit what is read from an agent. Sizes are in bytes, times in seconds."""
 
     card_bytes: int = 1 << 20
     card_depth: int = 32

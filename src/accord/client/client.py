@@ -6,18 +6,20 @@ import hashlib
 import weakref
 from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import msgspec
 
 from ..model import (
     FINAL,
+    FORK,
     INTERRUPTED,
     A2AError,
     AgentCard,
     AuthenticationInfo,
     CancelTaskRequest,
     DeletePushConfigRequest,
+    ForkPoint,
     GetExtendedCardRequest,
     GetPushConfigRequest,
     GetTaskRequest,
@@ -35,14 +37,17 @@ from ..model import (
     TaskPushNotificationConfig,
     TaskState,
     Unavailable,
+    fork_metadata,
     new_id,
 )
+from ..protocol import DEFAULT_SEMANTICS, Semantics
 from .connection import AgentConnection
 from .conversation import Conversation
 from .errors import AgentFault, BadAnswer, CallFailed, TooSlow, about_task, task_of
 from .notified import notifications
 from .reply import ClientReply, Content, parts_of
 from .streams import Stream, message_arrived
+from .uploads import upload_place
 
 if TYPE_CHECKING:
     from ..push import Notified
@@ -98,7 +103,7 @@ class Client:
 
     @property
     def deduplicates(self) -> bool:
-        """Whether the agent's card says that it detects repeated messages.
+        """Return whether the agent's card says that it detects repeated messages.
 
         Such an agent compares message ids and idempotency keys.
         """
@@ -125,6 +130,7 @@ class Client:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        if_generation_match: int | None = None,
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> ClientReply:
@@ -146,6 +152,8 @@ class Client:
             key: An idempotency key. Calls with the same key get the same task, also from another
               process. With a key, a call is repeated after the connection was lost. Use it only
               with agents that support such keys (`deduplicates`).
+            if_generation_match: For a message to a task: refuse it with TaskGenerationMismatch if
+              the task has changed since this generation. Only A2A 1.1 has generations.
             extensions: URIs of extensions to activate for this message, beside those of the client.
             timeout_s: The limit for everything: repeated calls and waiting included.
         """
@@ -163,7 +171,12 @@ class Client:
         return ClientReply(
             self,
             await self.send_request(
-                request, key=key, wait=wait, extensions=extensions, timeout_s=timeout_s
+                request,
+                key=key,
+                wait=wait,
+                extensions=extensions,
+                timeout_s=timeout_s,
+                semantics=_if_match(if_generation_match),
             ),
         )
 
@@ -243,6 +256,7 @@ class Client:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        if_generation_match: int | None = None,
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> Stream:
@@ -263,7 +277,58 @@ class Client:
             references,
             key,
         )
-        return Stream(self, request, key=key, extensions=extensions, timeout_s=timeout_s)
+        return Stream(
+            self,
+            request,
+            key=key,
+            extensions=extensions,
+            timeout_s=timeout_s,
+            semantics=_if_match(if_generation_match),
+        )
+
+    async def fork(
+        self,
+        task_id: str,
+        at: int,
+        *,
+        answer: Content | None = None,
+        message: Content | None = None,
+        wait: bool = True,
+        key: str = "",
+        timeout_s: float | None = None,
+    ) -> ClientReply:
+        """Fork a task: a new task goes on from one of its events, with all that was recorded before
+        the next one. What the agent did after that, it does again.
+
+        Args:
+            task_id: The task to fork. It stays as it is.
+            at: The number of the event, from 1 on, as streams number them.
+            answer: The answer to the question that was open there.
+            message: A message to the new task instead.
+            wait: Return when the new task has ended or needs input. With False, return at once.
+            key: An idempotency key, as with `send`.
+            timeout_s: The limit for everything, waiting included.
+
+        Raises:
+            UnsupportedOperation: The agent or the task can't be forked; says why.
+            InvalidParams: The task has no such event.
+        """
+        if answer is not None and message is not None:
+            raise TypeError("give an answer or a message, not both")
+        await self.open()
+        self.connection.check_forks()
+        said = message if answer is None else answer
+        point = ForkPoint(task_id, at, is_answer=answer is not None)
+        request = _request(
+            "" if said is None else said,
+            *("", "", fork_metadata(point), None, (), None, (task_id,), key),
+        )
+        if said is None:
+            request.message.parts = []
+        sent = self.send_request(
+            request, key=key, wait=wait, extensions=(FORK,), timeout_s=timeout_s
+        )
+        return ClientReply(self, await sent)
 
     def subscribe(
         self, task_id: str, *, after: str | int | None = None, seen: Task | None = None
@@ -289,10 +354,43 @@ class Client:
 
     # Tasks
 
-    async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        """Return a task in its current state."""
+    async def get(
+        self,
+        task_id: str,
+        *,
+        history_length: int | None = None,
+        current_generation: int | None = None,
+    ) -> Task:
+        """Return a task in its current state.
+
+        Args:
+            task_id: The task.
+            history_length: How many messages of its history to return.
+            current_generation: The generation that you know. The agent answers when the task is
+              beyond it, or after a while (Accord: 30 s) with the task as it is. Only A2A 1.1 has
+              generations.
+
+        Raises:
+            TaskNotFound: There is none, or it is not yours.
+            UnsupportedOperation: The version in use has no generations. Nothing was sent.
+        """
+        return await self._get(
+            GetTaskRequest(id=task_id, history_length=history_length), current_generation
+        )
+
+    async def _get(
+        self,
+        request: GetTaskRequest,
+        current_generation: int | None = None,
+        deadline: float | None = None,
+    ) -> Task:
         task: Task = await self.connection.call(
-            "GetTask", GetTaskRequest(id=task_id, history_length=history_length)
+            "GetTask",
+            request,
+            deadline=deadline,
+            semantics=DEFAULT_SEMANTICS
+            if current_generation is None
+            else Semantics(current_generation=current_generation),
         )
         return task
 
@@ -497,6 +595,22 @@ class Client:
     ) -> None:
         await self.close()
 
+    # Files
+
+    def has_file(self, url: str) -> bool:
+        """Return whether an address is that of a file in the agent's own file store."""
+        place = upload_place(self.card)
+        return place is not None and url.startswith(f"{place.url}/")
+
+    async def open_file(self, url: str, limit: int | None = None) -> IO[bytes]:
+        """Fetch a file that the agent names, of any size if it is the agent's own and there is no
+        limit.
+
+        Raises:
+            AgentFault: It can't be had, or is larger.
+        """
+        return await self.connection.open_url(url, limit)
+
     # Used by streams
 
     async def send_request(
@@ -507,6 +621,7 @@ class Client:
         wait: bool,
         timeout_s: float | None,
         extensions: Sequence[str] = (),
+        semantics: Semantics = DEFAULT_SEMANTICS,
     ) -> Task | Message:
         """Send a message. With `wait`, poll the task until it has ended or needs input."""
         if not wait:
@@ -521,6 +636,7 @@ class Client:
                 key=key,
                 extensions=extensions,
                 deadline=deadline,
+                semantics=semantics,
             )
         except Unavailable as error:
             # The agent is stopping, but names the task that it will continue after a restart.
@@ -552,23 +668,40 @@ class Client:
         poll_s = self.connection.budget.poll_s
         pause_s = poll_s or self.connection.retry.first_s
         while task is None or task.status.state not in _SETTLED:
-            if task is not None:
-                if loop.time() + pause_s > deadline:
-                    what = (
-                        f"still {task.status.state.word} when the time was up; "
-                        f"wait({task_id!r}) goes on waiting"
-                    )
-                    raise about_task(TooSlow(self.connection.name, what), task_id)
-                await asyncio.sleep(pause_s)
-                pause_s = poll_s or min(pause_s * _POLL_GROWTH, _MAX_POLL_S)
-            try:
-                found: Task = await self.connection.call(
-                    "GetTask", GetTaskRequest(id=task_id), deadline=deadline
+            if task is not None and loop.time() + pause_s > deadline:
+                what = (
+                    f"still {task.status.state.word} when the time was up; "
+                    f"wait({task_id!r}) goes on waiting"
                 )
+                raise about_task(TooSlow(self.connection.name, what), task_id)
+            try:
+                if task is None:
+                    task = await self._get(GetTaskRequest(id=task_id), deadline=deadline)
+                    continue
+                task = await self.poll(task, pause_s, deadline)
             except (A2AError, AgentFault) as error:
                 raise about_task(error, task_id) from None
-            task = found
+            pause_s = poll_s or min(pause_s * _POLL_GROWTH, _MAX_POLL_S)
         return task
+
+    async def poll(self, task: Task, pause_s: float, deadline: float | None = None) -> Task:
+        """Return a task when it may have changed: after a pause, or when an agent with generations
+        says so.
+        """
+        loop = asyncio.get_running_loop()
+        request = GetTaskRequest(id=task.id)
+        if not task.generation or not self.connection.has_generations:
+            await asyncio.sleep(pause_s)
+            return await self._get(request, deadline=deadline)
+        begun_s = loop.time()
+        try:
+            found = await self._get(request, task.generation, deadline)
+        except TooSlow:
+            return task
+        if found.generation <= task.generation:
+            # An agent that does not hold the request is not asked again at once.
+            await asyncio.sleep(pause_s - (loop.time() - begun_s))
+        return found
 
     def _deadline(self, timeout_s: float | None) -> float:
         """Return when a call has to end, on the loop's clock."""
@@ -591,6 +724,10 @@ def _check_fields(card: AgentCard, skill: str, fields: Iterable[str]) -> None:
             meant = f"; did you mean {near[0]!r}?" if near else ""
             takes = ", ".join(known)
             raise TypeError(f"{skill!r} has no field {name!r}{meant} (it takes {takes})")
+
+
+def _if_match(generation: int | None) -> Semantics:
+    return DEFAULT_SEMANTICS if generation is None else Semantics(if_generation_match=generation)
 
 
 def _with_skill(metadata: Metadata | None, skill: str) -> Metadata | None:

@@ -12,7 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from ..model import (
+    FORK,
     IDEMPOTENT,
+    MAX_FETCHED,
     RESUME,
     A2AError,
     AgentCard,
@@ -20,14 +22,18 @@ from ..model import (
     InvalidRequest,
     MethodNotFound,
     PushNotificationNotSupported,
+    SendMessageRequest,
+    UnsupportedOperation,
     VersionNotSupported,
 )
 from ..net import Http, fetch_file, origin_of
 from ..observe import NO_TRACE, outgoing, tracing
+from ..protocol import DEFAULT_SEMANTICS, Semantics, spoken_version
 from .bindings import Binding, Extra, Items
 from .budget import Budget
 from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
 from .retry import Failures, Pause, Retry, is_interrupted, may_repeat
+from .uploads import UploadProgress, has_files, upload_parts, upload_place
 
 if TYPE_CHECKING:
     from ..observe import TracingSpan
@@ -36,13 +42,14 @@ __all__ = ["AgentConnection", "FoundAgent", "Options"]
 
 log_ = logging.getLogger("accord")
 
+_HELD_S = 30.0  # how long an agent may hold a request, more than it takes to answer it
 # What every agent of every version understands: if one of these is not known, it is the version
 # that is wrong.
 _BASIC_OPERATIONS = ("SendMessage", "SendStreamingMessage", "GetTask")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller of `connect` may decide."""
+    """Hold the options of `connect`."""
 
     tenant: str | None = None
     extensions: tuple[str, ...] = ()
@@ -51,6 +58,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     # called when a call has ended: with its error, None if the agent answered
     on_call: Callable[[Exception | None], None] | None = None
+    # called with the name of a file, the bytes that were uploaded, and all of them
+    on_upload: UploadProgress | None = None
 
 
 class FoundAgent(msgspec.Struct):
@@ -82,6 +91,7 @@ class AgentConnection:
         self._finding: asyncio.Task[FoundAgent] | None = None
         self._found: FoundAgent | None = None
         self._interface: AgentInterface | None = None
+        self._version = spoken_version("")  # what can be expected of the interface
         self._binding: Binding | None = None
         self._is_proven = False
         self._is_reached = (
@@ -162,10 +172,30 @@ class AgentConnection:
         if found is not None:
             await found.close()
 
-    async def open_url(self, url: str, limit: int) -> IO[bytes]:
-        """Fetch a file that the agent names. Credentials go to the agent's own address only."""
+    async def open_url(self, url: str, limit: int | None) -> IO[bytes]:
+        """Fetch a file that the agent names. Credentials go to the agent's own address only, and
+        only a file there may have any size.
+        """
         await self._open()
+        if limit is None and origin_of(url) != origin_of(self.interface.url):
+            limit = MAX_FETCHED
         return await fetch_file(self.found.http, url, limit)
+
+    async def _upload(self, request: SendMessageRequest) -> None:
+        """Have the large files of a message uploaded, if the agent takes uploads."""
+        found = self.found
+        await upload_parts(
+            found.http, upload_place(found.card), request.message, self._options.on_upload
+        )
+
+    def check_forks(self) -> None:
+        """Raise if the agent does not say that its tasks can be forked: another agent would take
+        the message for that of a new task.
+        """
+        if not self._offers(FORK):
+            raise UnsupportedOperation(
+                f"{self.name}: its card does not offer to fork tasks ({FORK}); nothing was sent"
+            )
 
     # Streams
 
@@ -181,7 +211,7 @@ class AgentConnection:
     @property
     def snapshots_first(self) -> bool:
         """A subscription starts with the task as it stands."""
-        return self._interface is not None and self._interface.protocol_version.startswith("1.")
+        return self._version.snapshots_first
 
     def may_send_again(self, key: str) -> bool:
         """Whether a message may be sent twice: the agent recognises one it has had, or the caller
@@ -191,13 +221,20 @@ class AgentConnection:
 
     @property
     def deduplicates(self) -> bool:
-        """The agent recognises a message it has had: by its id, which 0.1 has no place for."""
+        """The agent recognises a message it has had: by its id, if the version has a place for
+        that.
+        """
         return self._offers(IDEMPOTENT) and not self.names_tasks
 
     @property
     def names_tasks(self) -> bool:
-        """New tasks get their id from us, as in 0.1: the id of the first message."""
-        return self._interface is not None and self._interface.protocol_version == "0.1"
+        """New tasks get their id from us: the id of the first message."""
+        return self._version.names_tasks
+
+    @property
+    def has_generations(self) -> bool:
+        """The agent numbers the changes of a task."""
+        return self._version.asked is not None
 
     async def open_stream(
         self,
@@ -208,6 +245,7 @@ class AgentConnection:
         after: str = "",
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
+        semantics: Semantics = DEFAULT_SEMANTICS,
     ) -> AsyncGenerator[Items, None]:
         """Yield what comes; errors as they are. Whoever reads it reports the one that ends it."""
         self.calls += 1
@@ -215,6 +253,8 @@ class AgentConnection:
             while True:
                 binding = self._binding or await self._opened()
                 self._check_push(operation, request)
+                if has_files(request):
+                    await self._upload(request)
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
                 span = self._span(operation, binding)
@@ -222,8 +262,9 @@ class AgentConnection:
                 try:
                     # Closed with us: a connection must not live on because nobody has collected its
                     # generator yet.
+                    sent = self._asked(request, semantics)
                     async with aclosing(
-                        binding.stream(operation, request, extra, timeout_s or self.budget.work_s)
+                        binding.stream(operation, sent, extra, timeout_s or self.budget.work_s)
                     ) as source:
                         async for items in source:
                             self._is_proven = self._is_proven or bool(items)
@@ -240,6 +281,21 @@ class AgentConnection:
                         span.end()
         finally:
             self.calls -= 1
+
+    def _asked(self, request: Any, semantics: Semantics) -> Any:
+        """Return a request with what only some versions have a place for.
+
+        Raises:
+            UnsupportedOperation: The one in use has none.
+        """
+        if semantics is DEFAULT_SEMANTICS:
+            return request
+        if self._version.asked is None:
+            raise UnsupportedOperation(
+                f"{self.name}: A2A {self.interface.protocol_version} has no generations; "
+                "nothing was sent"
+            )
+        return self._version.asked(request, semantics)
 
     def _span(self, operation: str, binding: Binding) -> "TracingSpan | None":
         """The span of one call; None while this process does not trace."""
@@ -261,6 +317,7 @@ class AgentConnection:
         extensions: Sequence[str] = (),
         deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
+        semantics: Semantics = DEFAULT_SEMANTICS,
     ) -> Any:
         """Return an operation's result.
 
@@ -278,12 +335,16 @@ class AgentConnection:
                 try:
                     binding = self._binding or await self._opened()
                     self._check_push(operation, request)
+                    if is_send and has_files(request):
+                        await self._upload(request)
                     if self._tenant and not request.tenant:
                         request.tenant = self._tenant
-                    timeout_s = self._time_for(is_send, deadline, loop.time())
+                    held_s = _HELD_S if semantics.current_generation is not None else 0.0
+                    timeout_s = self._time_for(is_send, deadline, loop.time(), held_s)
                     span = self._span(operation, binding)
                     extra = self._with(key, extensions=extensions, span=span)
-                    result = await _attempt(binding, operation, request, extra, timeout_s, span)
+                    sent = self._asked(request, semantics)
+                    result = await _attempt(binding, operation, sent, extra, timeout_s, span)
                 except (A2AError, AgentFault) as error:
                     if self._fall_back(operation, error, binding):
                         continue
@@ -325,12 +386,13 @@ class AgentConnection:
             self._reported = weakref.ref(error)
         self._options.on_call(error)
 
-    def _time_for(self, is_send: bool, deadline: float | None, now: float) -> float:
-        """How long one attempt may take: a send all there is, anything else no longer than such a
-        thing takes.
+    def _time_for(self, is_send: bool, deadline: float | None, now: float, held_s: float) -> float:
+        """Return how long one attempt may take. A send may take all the time there is, any other
+        call `call_s` and the time for which the agent may hold it.
         """
-        left_s = max(deadline - now, 0.001) if deadline is not None else self.budget.call_s
-        return left_s if is_send else min(left_s, self.budget.call_s)
+        call_s = self.budget.call_s + held_s
+        left_s = max(deadline - now, 0.001) if deadline is not None else call_s
+        return left_s if is_send else min(left_s, call_s)
 
     def pause_after(
         self, error: A2AError | AgentFault, failures: Failures, deadline: float | None
@@ -440,6 +502,7 @@ class AgentConnection:
 
     def _use(self, found: FoundAgent, interface: AgentInterface) -> None:
         self._interface = interface
+        self._version = spoken_version(interface.protocol_version)
         self._is_reached = False
         self._binding = found.bind(interface)
         self._offered = frozenset(extension.uri for extension in found.card.capabilities.extensions)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..model import INTERRUPTED, Message, Metadata
-from .reply import ClientReply, Content
+from .reply import ClientReply, Content, answering
 
 if TYPE_CHECKING:
     from .client import Client
@@ -13,8 +13,8 @@ __all__ = ["Conversation"]
 
 
 class Conversation:
-    """A conversation with an agent: carries the context from message to message, and answers
-    questions that are open.
+    """Keep a conversation with an agent: each message has the same context and answers the question
+    that is open.
 
     talk = client.conversation()
     reply = await talk.send("A weekend in Rome")
@@ -30,8 +30,8 @@ class Conversation:
 
     @property
     def context_id(self) -> str:
-        """What the agent calls this conversation; `client.conversation(context_id)` goes on with
-        it. Empty before the first answer.
+        """The id of this conversation; `client.conversation(context_id)` continues it. Empty before
+        the first answer.
         """
         self._catch_up()
         return self._context_id
@@ -55,7 +55,7 @@ class Conversation:
             task_id=self._open_task,
             context_id=self.context_id,
             skill="" if self._open_task else skill,
-            metadata=metadata,
+            metadata=self._naming(metadata),
             timeout_s=timeout_s,
         )
         reply.on_answer = self._take
@@ -75,7 +75,7 @@ class Conversation:
             task_id=self._open_task,
             context_id=self.context_id,
             skill="" if self._open_task else skill,
-            metadata=metadata,
+            metadata=self._naming(metadata),
             timeout_s=timeout_s,
         )
         self._reading.on_answer = self._take
@@ -85,6 +85,11 @@ class Conversation:
     def _open_task(self) -> str:
         last = self.last
         return last.task_id if last is not None and last.state in INTERRUPTED else ""
+
+    def _naming(self, metadata: Metadata | None) -> Metadata | None:
+        """Name the question that is open: the message answers that one, and no other."""
+        last = self.last
+        return answering(last, metadata) if last is not None and self._open_task else metadata
 
     def _catch_up(self) -> None:
         """A stream is read by the user: what it has come to counts."""

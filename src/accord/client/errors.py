@@ -1,4 +1,4 @@
-"""What can go wrong between us and an agent, beside the errors the agent itself reports.
+"""Errors between us and an agent, beside those that the agent itself reports.
 
     AgentFault
     ├── Unreachable      (ConnectionError)        nothing was sent
@@ -36,10 +36,10 @@ __all__ = [
 
 
 class BadCard(AgentFault, ValueError):
-    """There is no agent card there, or none that can be used.
+    """Raised when there is no agent card at the address, or it can't be used.
 
-    `cause` is `missing`, `not JSON`, `no interface` (none that this client can use), or else
-    `content`.
+    `cause` is `missing`, `several` (a catalog that lists more than one agent), `not JSON`,
+    `no interface` (none that this client can use), or else `content`.
     """
 
     def __init__(self, agent: str, fault: str, *, cause: str = "content") -> None:
@@ -48,11 +48,11 @@ class BadCard(AgentFault, ValueError):
 
 
 class UntrustedCard(BadCard):
-    """The card is not signed, or by nobody that `verify=` trusts."""
+    """Raised when the card is not signed by anyone that `verify=` trusts."""
 
 
 class CallFailed(Exception):
-    """A skill that was called like a function gave no result: it failed, declined, or asks."""
+    """Raised when a skill that was called like a function failed, was rejected, or asks."""
 
     def __init__(self, what: str, reply: "ClientReply") -> None:
         said = reply.task.status.message if reply.task is not None else None

@@ -16,7 +16,7 @@ from .auth import AgentPlace, Auth, ClientCert, Signed, choose
 from .bindings import BASE_URL, InProcess
 from .budget import Budget
 from .connection import FoundAgent
-from .discovery import ByOrigin, Cards, card_of, fetch_card, read_json, verify_card
+from .discovery import ByOrigin, Cards, WithHeaders, card_of, fetch_card, read_json, verify_card
 from .errors import BadCard
 from .interfaces import (
     AgentBindings,
@@ -41,7 +41,7 @@ CARDS = Cards(trusts_loopback=False)
 
 
 class AgentSearch(msgspec.Struct, kw_only=True):
-    """Which agent to find, and how: what `connect` was given, checked."""
+    """Name the agent to find and how to find it: what `connect` was given, checked."""
 
     agent: Place
     wish: InterfaceWish
@@ -130,7 +130,7 @@ class AgentFinder:
             ),
             notes=notes,
             close=bindings.close,
-            http=http,
+            http=WithHeaders(http, search.headers, origin) if search.headers else http,
             is_met=is_met,
             origin=origin,
         )

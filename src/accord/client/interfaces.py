@@ -1,22 +1,16 @@
 """The interfaces of an agent: which of them can be used, and how each is called."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
 from ..extras import install_command
 from ..model import AgentCard, AgentInterface
 from ..net import Guard, Http, Url, host_of, is_allowed, origin_of, parse_url
-from ..protocol import Note
-from ..protocol.v01 import client as v01_client
-from ..protocol.v03 import client as v03_client
-from ..protocol.v03 import rest_client as v03_rest_client
-from ..protocol.v1 import client as v1_client
-from ..protocol.v1 import rest_client as v1_rest_client
+from ..protocol import SPOKEN, SpokenVersion
 from .auth import Chosen, ClientCert
 from .bindings import Binding, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
@@ -27,6 +21,7 @@ __all__ = [
     "AgentBindings",
     "InterfaceWish",
     "card_at_origin",
+    "check_previews",
     "choose_interfaces",
     "guarded_grpc",
     "on_origin",
@@ -34,56 +29,8 @@ __all__ = [
     "without_grpc_tls",
 ]
 
-# With the URL of the interface comes what the server that gave the card calls itself; None for one
-# of ours.
-Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], Note, str | None], Binding]
-
-
-def _rest_v03(
-    http: Http,
-    url: str,
-    budget: Budget,
-    headers: Mapping[str, str],
-    note: Note,
-    server: str | None,
-) -> Binding:
-    if server is None:
-        return Rest(http, url, v03_rest_client.RAW, budget, headers, note)
-    codec_of_server = v03_rest_client.codec_of_server
-    return Rest(
-        http,
-        url,
-        codec_of_server(server) or v03_rest_client.RAW,
-        budget,
-        headers,
-        note,
-        codec_of_server=codec_of_server,
-    )
-
-
-# What is spoken here: the binding and version of an interface, and how to talk to it.
-SPOKEN: dict[tuple[str, str], Make] = {
-    ("JSONRPC", "1.0"): lambda http, url, budget, headers, note, _: JsonRpc(
-        http, url, v1_client, budget, headers, note
-    ),
-    ("JSONRPC", "0.3"): lambda http, url, budget, headers, note, _: JsonRpc(
-        http, url, v03_client, budget, headers, note
-    ),
-    ("JSONRPC", "0.2"): lambda http, url, budget, headers, note, _: JsonRpc02(
-        http, url, v03_client, budget, headers, note
-    ),
-    ("JSONRPC", "0.1"): lambda http, url, budget, headers, note, _: JsonRpc(
-        http, url, v01_client, budget, headers, note
-    ),
-    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, note, _: Rest(
-        http, url, v1_rest_client, budget, headers, note
-    ),
-    ("HTTP+JSON", "0.3"): _rest_v03,
-}
-
 _MAX_NOTES = 100
 
-_OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
 _GRPC_SCHEMES = ("", "grpc", "grpcs", "http", "https")
 
 
@@ -92,7 +39,7 @@ class AgentBindings:
 
     Args:
         http: What HTTP interfaces are called with.
-        budget: How much is read, and how long is waited.
+        budget: Limits for what is read from the agent, and for how long to wait.
         headers: Sent to the card's origin, and nowhere else.
         card_origin: That origin; empty in the same process.
         credentials_origin: Where credentials belong.
@@ -156,24 +103,36 @@ class AgentBindings:
         if self._headers and not is_card_origin:
             self._notes.append(f"{url} is not at {self._card_origin}; headers= are not sent there")
         if binding != "GRPC":
-            return SPOKEN[binding, version](
-                self._http, url, self._budget, headers, self._note, self._server
-            )
-        return self._grpc(url, version, headers, is_card_origin)
+            return self._over_http(binding, SPOKEN[version], url, headers)
+        return self._grpc(url, SPOKEN[version], headers, is_card_origin)
+
+    def _over_http(
+        self, binding: str, version: SpokenVersion, url: str, headers: Mapping[str, str]
+    ) -> Binding:
+        http, budget, note = self._http, self._budget, self._note
+        if binding == "JSONRPC":
+            make = JsonRpc02 if version.gets_extended_card else JsonRpc
+            return make(http, url, version.rpc, budget, headers, note)
+        assert version.rest is not None  # else the interface was not chosen
+        of_server = version.rest_of_server if self._server is not None else None
+        codec = of_server(self._server or "") if of_server is not None else None
+        return Rest(
+            http,
+            url,
+            codec or version.rest,
+            budget,
+            headers,
+            note,
+            codec_of_server=of_server,
+        )
 
     def _grpc(
-        self, url: str, version: str, headers: Mapping[str, str], is_card_origin: bool
+        self, url: str, version: SpokenVersion, headers: Mapping[str, str], is_card_origin: bool
     ) -> Binding:
-        from ..protocol.protobuf import (
-            client as grpc_client,  # protobuf and grpcio come with an extra, and are slow to import
-        )
-        from .bindings import Grpc
+        from .bindings import Grpc  # grpcio comes with an extra, and is slow to import
 
-        codec = (
-            grpc_client.V1
-            if version == "1.0"
-            else grpc_client.codec_of_server(self._server or "") or grpc_client.V03
-        )
+        assert version.grpc is not None  # else the interface was not chosen
+        codec = version.grpc(self._server or "")
         certificate = self._certificate
         is_shown = any(credential is certificate for credential, _ in self._chosen)
         tls = certificate if is_shown else None
@@ -204,6 +163,7 @@ class InterfaceWish(msgspec.Struct):
 
     bindings: list[str]
     versions: list[str]
+    previews: Sequence[str] = ()  # versions that are not released, and may be used
 
 
 def choose_interfaces(
@@ -213,14 +173,15 @@ def choose_interfaces(
     agent's.
     """
     usable, wrong, missing = [], [], []
-    has_grpc = find_spec("grpc") is not None
+    has_grpc = _has_grpc()
     for interface in card.supported_interfaces:
         key = (interface.protocol_binding, interface.protocol_version)
-        if key not in SPOKEN and key not in _OVER_GRPC:
+        is_grpc = key[0] == "GRPC"
+        if not _is_spoken(*key, wish.previews):
             notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
-        elif key in _OVER_GRPC and not has_grpc:
+        elif is_grpc and not has_grpc:
             missing.append(f"{key[0]} {key[1]}")
-        elif key in _OVER_GRPC and (why := _why_no_grpc(interface.url)):
+        elif is_grpc and (why := _why_no_grpc(interface.url)):
             wrong.append(f"{interface.url} is not a gRPC address: {why}")
         else:
             usable.append(interface)
@@ -229,6 +190,8 @@ def choose_interfaces(
         wrong.append(what + install_command("grpc"))
     notes.extend(f"{one}; not used" for one in wrong)
     usable += _asked_for(usable, wish, notes)
+    # Whoever asks for a preview wants it, wherever the agent lists it.
+    usable.sort(key=lambda interface: interface.protocol_version not in wish.previews)
     if wish.bindings:
         usable = [i for b in wish.bindings for i in usable if i.protocol_binding == b.upper()]
     if wish.versions:
@@ -236,6 +199,35 @@ def choose_interfaces(
     if not usable:
         raise BadCard(card.name, "; ".join(_why_none(card, wish, wrong)), cause="no interface")
     return usable
+
+
+def _has_grpc() -> bool:
+    return find_spec("grpc") is not None
+
+
+def _is_spoken(binding: str, version: str, previews: Sequence[str]) -> bool:
+    """Whether this client has words for an interface."""
+    row = SPOKEN.get(version)
+    if row is None or (row.is_preview and version not in previews):
+        return False
+    has = {"JSONRPC": row.rpc, "HTTP+JSON": row.rest, "GRPC": row.grpc}
+    return has.get(binding) is not None
+
+
+def check_previews(previews: Sequence[str], versions: Sequence[str]) -> None:
+    """Raise ValueError for a preview that this client does not know, and for a version that is one
+    and was not asked for as such.
+    """
+    known = [row.number for row in SPOKEN.values() if row.is_preview]
+    for number in previews:
+        if number not in known:
+            raise ValueError(f"previews {number}: choose from {', '.join(known)}")
+    for number in versions:
+        if number in known and number not in previews:
+            raise ValueError(
+                f"version {number} is a preview; connect with previews=[{number!r}] "
+                f"(--preview {number})"
+            )
 
 
 def _why_none(card: AgentCard, wish: InterfaceWish, wrong: list[str]) -> list[str]:
@@ -267,13 +259,15 @@ def _asked_for(
     if known is None:
         return []
     offered = {interface.protocol_version for interface in usable}
-    missing = [v for v in wish.versions if v not in offered and ("JSONRPC", v) in SPOKEN]
+    missing = [
+        v for v in wish.versions if v not in offered and _is_spoken("JSONRPC", v, wish.previews)
+    ]
     notes.extend(f"the card does not offer {v}; trying it at {known.url}" for v in missing)
     return [msgspec.structs.replace(known, protocol_version=version) for version in missing]
 
 
 def origin_of_interface(interface: AgentInterface) -> str:
-    """Where an interface is: what credentials are bound to. Raises ValueError."""
+    """Return the origin of an interface, to which credentials are bound. Raises ValueError."""
     is_grpc = interface.protocol_binding == "GRPC"
     return _grpc_url(interface.url, "").origin if is_grpc else origin_of(interface.url)
 
@@ -326,7 +320,7 @@ def _grpc_url(address: str, origin: str) -> Url:
 
 
 def _why_no_grpc(address: str) -> str:
-    """What is wrong with a gRPC address; empty if nothing is."""
+    """Return what is wrong with a gRPC address; empty if nothing is."""
     try:
         _grpc_url(address, "")
     except ValueError as error:
@@ -394,7 +388,8 @@ def without_grpc_tls(
     ]
     if not left:
         raise BadCard(
-            card.name, "only gRPC is left, which takes no ssl=: connect with ca= and ClientCert"
+            card.name,
+            "only gRPC is left, which does not support ssl=: connect with ca= and ClientCert",
         )
     notes.extend(
         f"{i.url} is not used: gRPC takes no ssl=; connect with ca= and ClientCert"
@@ -413,8 +408,8 @@ def on_origin(
         where = ", ".join(sorted({i.url for i in interfaces}))
         raise BadCard(
             card.name,
-            f"its card sends callers from {origin} to {where}; credentials are not sent "
-            "there: connect to it itself",
+            f"its card names {where}, which is not at {origin}; credentials are not sent there: "
+            "connect to that address itself",
         )
     notes.extend(
         f"{i.url} is not at {origin}, where the credentials belong; not used"

@@ -1,4 +1,4 @@
-"""What happens to a task, as its agent notifies us of it."""
+"""Follow a task by the notifications of its agent."""
 
 import asyncio
 import contextlib

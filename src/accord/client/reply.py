@@ -7,14 +7,18 @@ from msgspec import UNSET
 
 from ..model import (
     FINAL,
+    INTERRUPTED,
     File,
     InvalidAgentResponse,
     InvalidParams,
     Message,
+    Metadata,
     Part,
     Progress,
+    Question,
     Task,
     TaskState,
+    naming,
 )
 from ..schema import Shape, to_builtins
 from .errors import CallFailed
@@ -22,7 +26,7 @@ from .errors import CallFailed
 if TYPE_CHECKING:
     from .client import Client
 
-__all__ = ["ClientReply", "Content", "parts_of"]
+__all__ = ["ClientReply", "Content", "answering", "parts_of"]
 
 T = TypeVar("T")
 
@@ -32,7 +36,8 @@ Content = Any  # str, Message, Part, File, bytes, a list of those, or anything t
 
 
 class ClientReply:
-    """What came back: a task, or a bare message. The shortcuts look into whichever it is."""
+    """Hold the answer of an agent: a task, or a message without a task. The properties work for
+    both."""
 
     def __init__(self, client: "Client", found: Task | Message) -> None:
         # Called with the reply to `answer`, and with the replies to that: a conversation sets it.
@@ -43,7 +48,7 @@ class ClientReply:
 
     @property
     def parts(self) -> list[Part]:
-        """Everything the agent made; what it said last, if it made nothing."""
+        """The parts of all artifacts; if there are none, those of the last message."""
         if self.message is not None:
             return self.message.parts
         assert self.task is not None  # it is one or the other
@@ -92,12 +97,12 @@ class ClientReply:
 
     @property
     def state(self) -> TaskState:
-        """Where the task stands; completed, for an answer without one."""
+        """The state of the task; completed, if the answer has no task."""
         return self.task.status.state if self.task is not None else TaskState.COMPLETED
 
     @property
     def progress(self) -> Progress | None:
-        """How far the work is, as the agent last said it in numbers; None if it did not."""
+        """The progress that the agent reported last, in numbers; None if it reported none."""
         return self.task.progress if self.task is not None else None
 
     @property
@@ -106,7 +111,7 @@ class ClientReply:
 
     @property
     def ok(self) -> bool:
-        """Return whether the agent did it: the task is completed, or it answered without one."""
+        """Return whether the task is completed, or the agent answered without a task."""
         return self.state is TaskState.COMPLETED
 
     @property
@@ -134,14 +139,18 @@ class ClientReply:
 
     @property
     def question(self) -> str:
-        """What the agent wants to know before it goes on; empty if nothing."""
-        if self.task is None or self.state not in (
-            TaskState.INPUT_REQUIRED,
-            TaskState.AUTH_REQUIRED,
-        ):
-            return ""
+        """The question that the agent asks; empty if it asks nothing."""
+        return self.questions[0].text if self.questions else ""
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions that are open: each with its text, its id, and its deadline if it has one
+        (`expires_at`). Empty if the agent asks nothing.
+        """
+        if self.task is None or self.state not in INTERRUPTED:
+            return []
         said = self.task.status.message
-        return said.text if said is not None else ""
+        return [Question.read(said) if said is not None else Question()]
 
     @property
     def task_id(self) -> str:
@@ -153,13 +162,19 @@ class ClientReply:
         return found.context_id if found is not None else ""
 
     async def answer(self, message: Content, *, timeout_s: float | None = None) -> "ClientReply":
-        """Answer the agent's question: the next message of the same task."""
+        """Answer the agent's question: the next message of the same task. It names the question,
+        so that it can't answer another one.
+        """
         if self.task is None:
             raise ValueError(
                 "this answer has no task to go on with; send a new message with its context_id"
             )
         reply = await self._client.send(
-            message, task_id=self.task.id, context_id=self.context_id, timeout_s=timeout_s
+            message,
+            task_id=self.task.id,
+            context_id=self.context_id,
+            metadata=answering(self),
+            timeout_s=timeout_s,
         )
         if self.on_answer is not None:
             reply.on_answer = self.on_answer
@@ -168,6 +183,12 @@ class ClientReply:
 
     def __repr__(self) -> str:
         return f"ClientReply({self.state.word}, {self.text[:60]!r})"
+
+
+def answering(reply: ClientReply, metadata: Metadata | None = None) -> Metadata | None:
+    """Return the metadata of a message that answers what a reply asks."""
+    questions = reply.questions
+    return naming(questions[0].id, metadata) if questions else metadata
 
 
 def parts_of(content: Content) -> list[Part]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..model import A2AError, TooManyRequests, Unavailable
+from ..net import backoff_s
 from .errors import ConnectionLost, TooSlow, Unreachable
 
 __all__ = ["NO_RETRY", "Failures", "Pause", "Retry", "is_interrupted", "may_repeat"]
@@ -25,11 +26,10 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How patiently to try again. Each pause is a random part of a limit that doubles (full
-    jitter).
+    """Say how long to retry. Each pause is a random part of a limit that doubles (full jitter).
 
-    An agent that is away is waited for `max_time_s`, counted from the first failure: time enough to
-    restart its server. What a call has been given (`timeout_s`) can only make that shorter.
+    If an agent is away, calls are retried for `max_time_s`, counted from the first failure: long
+    enough to restart its server. The `timeout_s` of a call can make that shorter.
     """
 
     max_time_s: float = 30.0  # for a stream: without an event in between
@@ -51,7 +51,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         """Return how long to wait after failed attempt number `attempt`, counted from 1; what the
         agent asks for is honoured.
         """
-        own: float = min(self.first_s * 2 ** min(attempt - 1, 30), self.most_s) * self.chance()
+        longest_s = backoff_s(attempt - 1, first_s=self.first_s, most_s=self.most_s)
+        own = longest_s * self.chance()
         return max(own, _asked_s(error))
 
 
@@ -99,7 +100,7 @@ class Failures:
         return None if is_late else Pause(error, self.count, seconds)
 
     def tried(self, now: float) -> str:
-        """How long and how often, in words."""
+        """Say in words how long and how often."""
         return (
             "tried once"
             if self.count == 1
@@ -108,7 +109,7 @@ class Failures:
 
 
 def is_interrupted(error: Exception) -> bool:
-    """Whether a stream ended for a reason that has nothing to do with its task."""
+    """Return whether a stream ended for a reason that has nothing to do with its task."""
     return isinstance(error, (Unreachable, ConnectionLost, TooSlow, Unavailable, TooManyRequests))
 
 

@@ -33,8 +33,8 @@ def connect_sync(agent: Place, **options: Any) -> "Waiting":
     """
     if options.get("session") is not None:
         raise ValueError(
-            "a session belongs to the loop it was made on, and this client has a loop of "
-            "its own: leave it out"
+            "a session belongs to its own event loop, and connect_sync uses another one: leave "
+            "session= out"
         )
     client = connect(agent, **options)
     loop = _Loop()

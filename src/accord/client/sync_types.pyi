@@ -13,13 +13,16 @@ from ..model import (
     ListTasksResponse,
     Message,
     Metadata,
+    OpeningFile,
     Part,
     Progress,
+    Question,
     Task,
     TaskPushNotificationConfig,
     TaskState,
 )
 from ..net import Guard, Http
+from ..protocol import BindingName, PreviewNumber, VersionNumber
 from ..push import Notified
 from .auth import Auth
 from .budget import Budget
@@ -35,8 +38,9 @@ T = TypeVar("T")
 def connect_sync(
     agent: Place,
     *,
-    binding: str | Sequence[str] | None = None,
-    version: str | Sequence[str] | None = None,
+    binding: BindingName | Sequence[BindingName] | None = None,
+    version: VersionNumber | Sequence[VersionNumber] | None = None,
+    previews: Sequence[PreviewNumber] = (),
     auth: Auth = None,
     tenant: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -53,6 +57,7 @@ def connect_sync(
     public_card: bool = False,
     wrap: Callable[[Http], Http] | None = None,
     on_call: Callable[[Exception | None], None] | None = None,
+    on_upload: Callable[[str, int, int], None] | None = None,
 ) -> SyncClient: ...
 
 class SyncClient:
@@ -82,6 +87,7 @@ class SyncClient:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        if_generation_match: int | None = None,
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> SyncReply: ...
@@ -120,14 +126,32 @@ class SyncClient:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        if_generation_match: int | None = None,
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> SyncStream: ...
+    def fork(
+        self,
+        task_id: str,
+        at: int,
+        *,
+        answer: Content | None = None,
+        message: Content | None = None,
+        wait: bool = True,
+        key: str = "",
+        timeout_s: float | None = None,
+    ) -> SyncReply: ...
     def subscribe(
         self, task_id: str, *, after: str | int | None = None, seen: Task | None = None
     ) -> SyncStream: ...
     def conversation(self, context_id: str = "") -> SyncConversation: ...
-    def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
+    def get(
+        self,
+        task_id: str,
+        *,
+        history_length: int | None = None,
+        current_generation: int | None = None,
+    ) -> Task: ...
     def wait(self, task_id: str, *, timeout_s: float | None = None) -> SyncReply: ...
     def list(
         self,
@@ -178,6 +202,8 @@ class SyncClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+    def has_file(self, url: str) -> bool: ...
+    def open_file(self, url: str) -> IO[bytes]: ...
 
 class SyncReply:
     task: Task | None
@@ -204,6 +230,8 @@ class SyncReply:
     def raise_for_failure(self) -> Self: ...
     @property
     def question(self) -> str: ...
+    @property
+    def questions(self) -> builtins.list[Question]: ...
     @property
     def task_id(self) -> str: ...
     @property
@@ -257,10 +285,20 @@ class SyncFile:
     url: str
     name: str
     media_type: str
-    def read(self, limit: int = MAX_FETCHED) -> bytes: ...
-    def open(self, limit: int = MAX_FETCHED) -> IO[bytes]: ...
+    @classmethod
+    def path(cls, path: str | Path, *, name: str = "", media_type: str = "") -> SyncFile: ...
     @classmethod
     def from_path(cls, path: str | Path) -> SyncFile: ...
+    @property
+    def is_stored(self) -> bool: ...
+    @property
+    def on_disk(self) -> Path | None: ...
+    @property
+    def size(self) -> int | None: ...
+    def read(self, limit: int = MAX_FETCHED) -> bytes: ...
+    def open(self, limit: int | None = None) -> OpeningFile: ...
+    def __iter__(self) -> Iterator[bytes]: ...
+    def save(self, path: str | Path) -> Path: ...
     @property
     def text(self) -> str: ...
     def part(self) -> Part: ...

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .console import Console as Console
     from .console import link_of as link_of
     from .login import BrowserSessions as BrowserSessions
+    from .openid import OpenIdLogin as OpenIdLogin
     from .pages import is_built as is_built
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -16,6 +17,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "BrowserSessions": "login",
             "Console": "console",
+            "OpenIdLogin": "openid",
             "is_built": "pages",
             "link_of": "console",
         },

@@ -1,17 +1,17 @@
 """What the page reads: the agent, the tasks of everyone, their logs, and what happens now."""
 
 import asyncio
+import copy
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qs, quote, unquote
 
 import msgspec
 
 from ..app import App
 from ..auth import Caller
 from ..engine.log import (
-    STATE_NUMBER,
     ArtifactChanged,
     Created,
     Ids,
@@ -25,16 +25,14 @@ from ..engine.log import (
     state_of,
 )
 from ..engine.log import Event as LogEvent
+from ..files import MARK, Address
 from ..model import (
     ArtifactUpdate,
-    InvalidParams,
     MethodNotAllowed,
     MethodNotFound,
+    PermissionDenied,
     TaskNotFound,
-    TaskState,
     Unavailable,
-    now_ms,
-    whole_number,
 )
 from ..model import Part as ModelPart
 from ..protocol.v1 import codec as v1
@@ -47,18 +45,20 @@ from ..server import (
     query_of,
 )
 from ..store import DeadLetter, Namespace, Push, Query, Record, StoredLogin
+from .attempts import Attempts
 from .exchanges import Exchanges
+from .fork import fork_task
+from .lists import PAGE, TaskLists, number_of
 from .login import BrowserSessions
 from .pages import SECURITY
 
 __all__ = ["Api"]
 
-PAGE = 50
 LIVE_S = 0.5  # between two looks at the list of tasks
 KEEP_ALIVE_S = 15.0
 EVENTS_MOST = 2_000
-TITLE = 120
 
+_SHOWN_TO_CALLERS = (Created, StatusChanged, ArtifactChanged, MessageAdded)
 _json = msgspec.json.Encoder().encode
 _NO_STORE = (b"cache-control", b"no-store")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)
@@ -75,7 +75,7 @@ _PREVIEW = (
 
 
 class Api:
-    """Reads for the operator of an agent, or of a hub. It changes nothing: that is A2A's own
+    """Reads for the operator of an agent, or of a hub. It changes no task: that is A2A's own
     business, and that of the hub's REST interface.
     """
 
@@ -84,16 +84,43 @@ class Api:
         app: App,
         logins: BrowserSessions,
         exchanges: Exchanges | None,
+        attempts: Attempts | None,
         *,
         operator: Caller,
         is_hub: bool,
     ) -> None:
         self._app = app
         self._own = ("", operator.identity)  # whose tasks the page may answer and go on with
+        self._is_operator = True
         self._is_hub = is_hub
         self._tasks = app.engine.tasks
         self._logins = logins
         self._exchanges = exchanges
+        self._attempts = attempts
+        self._lists = TaskLists(app, lambda: self._listed, self._extra)
+
+    def seen_by(self, caller: Caller, *, is_operator: bool) -> "Api":
+        """Return the same for somebody else: an operator, or who sees only their own tasks."""
+        other = copy.copy(self)
+        other._own, other._is_operator = ("", caller.identity), is_operator
+        other._lists = self._lists.seen_by(other._extra, is_operator=is_operator)
+        return other
+
+    def _check_may(self, verb: str, parts: list[str], query: dict[str, str], own: str) -> None:
+        """Raise PermissionDenied if who is no operator asks for more than what is their own."""
+        callers: list[str] = []
+        match verb, parts:
+            case ("GET", ["me" | "logins"]):
+                return
+            case ("POST", ["logins", id_, "close"]) if id_ == own:
+                return
+            case ("GET", ["tasks", _, *_]):
+                callers = [query.get("caller", "")]
+            case ("POST", ["ticket"]):
+                asked = query.get("of", "").partition("?")[2]
+                callers = parse_qs(asked, keep_blank_values=True).get("caller", [])
+        if set(callers) != {self._own[1]}:
+            raise PermissionDenied("this is only for the operators of this server")
 
     async def answer(
         self, request: HttpRequest, path: str, session: StoredLogin
@@ -101,47 +128,68 @@ class Api:
         """Answer a request below `api/`."""
         query = {name: values[-1] for name, values in query_of(request.target).items()}
         parts = [unquote(part) for part in path.split("/")]
+        if not self._is_operator:
+            self._check_may(request.target.verb, parts, query, session.id)
         match request.target.verb, parts:
             case "GET", ["me"]:
                 return _answer(self._me(request, query.get("agent", "")))
+            case "GET", ["counts"]:
+                return _answer(await self._lists.counts())
+            case "GET", ["now"]:
+                return _answer(await self._lists.activity(query.get("window", "hour")))
             case "GET", ["tasks"]:
-                return _answer(await self._list(query))
+                return _answer(await self._lists.listed(query))
             case "GET", ["tasks", task_id]:
-                return _answer(await self._task(await self._record(task_id, query)))
+                return _answer(await self._task(request, await self._record(task_id, query)))
             case "GET", ["tasks", task_id, "events"]:
-                return _answer(await self._events(await self._record(task_id, query), query))
+                record = await self._record(task_id, query)
+                return _answer(await self._events(request, record, query))
             case "GET", ["tasks", task_id, "events", seq, "wire"]:
                 record = await self._record(task_id, query)
-                return _answer(await self._wire(record, _number(seq, "seq")))
+                return _answer(await self._wire(record, number_of(seq, "seq")))
             case "GET", ["tasks", _, "artifacts", _, _]:
                 return await self.part(request, path)
+            case "POST", ["tasks", task_id, "fork"]:
+                record = await self._record(task_id, query)
+                return _answer(await fork_task(self._app.engine, record, request.body))
             case "GET", ["tasks", task_id, "pushes"]:
                 record = await self._record(task_id, query)
                 return _answer(await self._pushes_of(record))
+            case "GET", ["tasks", task_id, "pushes", push]:
+                record = await self._record(task_id, query)
+                return _answer(self._attempts_of(record, push))
+            case "POST", ["tasks", task_id, "pushes", push, "test"]:
+                return _answer(await self._test(await self._record(task_id, query), push))
+            case "GET", ["attempts", n]:
+                attempt = self._attempts.one(number_of(n, "n")) if self._attempts else None
+                if attempt is None:
+                    raise MethodNotFound("this attempt is no longer kept")
+                return _answer(attempt)
             case "GET", ["pushes"]:
                 return _answer(await self._pushes(bool(query.get("troubled"))))
             case "POST", ["letters", n, "replay"]:
-                count = await self._tasks.store.pushes.replay(
-                    [_number(n, "letter")], now_ms=now_ms()
-                )
+                count = await self._tasks.store.pushes.replay([number_of(n, "letter")])
                 return _answer({"replayed": count})
             case "GET", ["live"]:
                 return _Live(self, lambda: self._logins.session(request))
             case "GET", ["exchanges"]:
-                after = _number(query.get("after", "0"), "after")
+                after = number_of(query.get("after", "0"), "after")
                 found_all = self._exchanges.after(after) if self._exchanges is not None else []
                 return _answer({"exchanges": found_all})
             case "GET", ["exchanges", n]:
-                found = self._exchanges.one(_number(n, "n")) if self._exchanges else None
+                found = self._exchanges.one(number_of(n, "n")) if self._exchanges else None
                 if found is None:
                     raise MethodNotFound("this exchange is no longer kept")
                 return _answer(found)
             case "GET", ["logins"]:
-                return _answer({"logins": await self._logins.shown(session)})
+                shown = await self._logins.shown(session)
+                mine = [one for one in shown if self._is_operator or one["own"]]
+                return _answer({"logins": mine})
             case "POST", ["logins", id_, "close"]:
                 return _answer({"closed": await self._logins.close(id_)})
             case "POST", ["link"]:
-                return _answer({"key": await self._logins.new_link()})
+                key = await self._logins.new_link(session.caller, since_ms=session.created_ms)
+                return _answer({"key": key})
             case "POST", ["ticket"]:
                 return _answer({"ticket": self._logins.ticket(session, query.get("of", ""))})
             case (("GET" | "POST"), _):
@@ -151,9 +199,8 @@ class Api:
     def _me(self, request: HttpRequest, name: str) -> Any:
         """Describe the server and the agent of this name, else the first agent."""
         app = self._app
-        scheme, _, root = request.server_url()
-        host = request.headers.get(b"host", b"").decode("latin-1")
-        base = f"{scheme}://{host}{root}"
+        root = request.server_url().root
+        base = self._logins.origin_of(request) + root
         limits = app.limits
         several = {} if self._is_hub else {one.agent.name: one for one in app.agents.values()}
         shown = several.get(name) or next(iter(several.values()), app.root)
@@ -173,6 +220,7 @@ class Api:
             "limits": {"body": limits.body},
             "hasExchanges": self._exchanges is not None,
             "caller": self._own[self._is_hub or shown.authenticator is not None],
+            "isOperator": self._is_operator,
         }
 
     @property
@@ -198,53 +246,10 @@ class Api:
 
     # Tasks
 
-    async def _list(self, query: dict[str, str]) -> Any:
-        state = query.get("state", "")
-        known = {state.word: state for state in TaskState}
-        if state and state not in known:
-            raise InvalidParams(f"state {state!r:.40} is none of {', '.join(known)}")
-        page = await self._tasks.reader.page(
-            Query(
-                namespace=None,
-                agent=self._listed,
-                limit=min(_number(query.get("limit", str(PAGE)), "limit"), 200),
-                context_id=query.get("context", ""),
-                state=STATE_NUMBER[known[state]] if state else 0,
-                since_ms=_number(query["since"], "since") if query.get("since") else None,
-                before=_cursor(query.get("cursor", "")),
-                has_artifacts=False,
-                oldest_first=query.get("order") == "oldest",
-            )
-        )
+    def _extra(self, record: Record) -> dict[str, Any]:
         return {
-            "tasks": [await self._summary(record) for record in page.tasks],
-            "next": "" if page.next is None else f"{page.next[0]}.{page.next[1]}",
-            "total": page.total,
-            "isExact": page.is_exact,
-        }
-
-    async def _summary(self, record: Record) -> dict[str, Any]:
-        title = ""
-        try:
-            task = (await self._tasks.reader.shown(record, None)).task
-        except ValueError:
-            title = "(this task can't be read)"
-        else:
-            if task.history:
-                title = _title(task.history[0].parts)
-        return {
-            "id": record.id,
-            "contextId": record.context_id,
-            "state": state_of(record.state).word,
-            "at": record.at_ms,
-            "skill": record.skill,
-            "agent": record.namespace.agent,
             "rpc": self._rpc(record.namespace.agent),
             "isOwn": record.namespace.caller in self._own,
-            "tenant": record.namespace.tenant,
-            "caller": record.namespace.caller,
-            "title": title,
-            "events": record.seq,
         }
 
     async def _record(self, task_id: str, query: dict[str, str]) -> Record:
@@ -258,19 +263,37 @@ class Api:
             raise TaskNotFound(f"Task not found: {task_id:.80}")
         return record
 
-    async def _task(self, record: Record) -> Any:
-        snapshot = await self._tasks.reader.shown(record, None)
-        return await self._summary(record) | {"task": msgspec.Raw(snapshot.data)}
+    async def _with_files(self, request: HttpRequest, record: Record, data: bytes) -> msgspec.Raw:
+        """Return JSON with the addresses of stored files, which work for a while."""
+        giver = self._app.root.service.giver
+        if giver is None or MARK not in data:
+            return msgspec.Raw(data)
+        scheme, _, root = request.server_url()
+        host = request.headers.get(b"host", b"").decode("latin-1")
+        base = f"{scheme}://{host}{root}{self._rpc(record.namespace.agent)}".rstrip("/")
+        to = giver.given(record.namespace, Address(base, giver.can_sign))
+        return msgspec.Raw(await giver.text(data, to))
 
-    async def _events(self, record: Record, query: dict[str, str]) -> Any:
-        after = _number(query.get("after", "0"), "after")
+    async def _task(self, request: HttpRequest, record: Record) -> Any:
+        snapshot = await self._tasks.reader.shown(record, None)
+        task = await self._with_files(request, record, snapshot.data)
+        return (await self._lists.summaries([record]))[0] | {"task": task}
+
+    async def _events(self, request: HttpRequest, record: Record, query: dict[str, str]) -> Any:
+        after = number_of(query.get("after", "0"), "after")
         ids = Ids(record.id, record.context_id)
         entries = await self._entries(record, after, EVENTS_MOST)
+        if not self._is_operator:
+            entries = [one for one in entries if isinstance(one.entry, _SHOWN_TO_CALLERS)]
+        events = [_entry(entry, ids) for entry in entries]
+        for event in events:
+            if "event" in event:
+                event["event"] = await self._with_files(request, record, bytes(event["event"]))
         return {
             "state": state_of(record.state).word,
             "last": record.pos,
             "isPurged": after == 0 and (not entries or entries[0].pos > 1),
-            "events": [_entry(entry, ids) for entry in entries],
+            "events": events,
         }
 
     async def _entries(self, record: Record, after: int, most: int) -> list[Numbered]:
@@ -300,7 +323,9 @@ class Api:
         return {
             version.number: [
                 msgspec.Raw(frame)
-                for frame in version.rpc_codec.frames(decoded, is_last=is_last, index=index)
+                for frame in version.rpc_codec.frames(
+                    decoded, seq=seq, is_last=is_last, index=index
+                )
             ]
             for version in self._app.versions
         }
@@ -328,7 +353,7 @@ class Api:
         """Return the bytes of a part of an artifact: to save, or to look at without any rights."""
         match [unquote(part) for part in path.split("/")]:
             case ["tasks", task_id, "artifacts", artifact_id, number]:
-                n = _number(number, "part")
+                n = number_of(number, "part")
             case _:
                 raise MethodNotFound("a ticket is for a part of an artifact, not for this address")
         query = {name: values[-1] for name, values in query_of(request.target).items()}
@@ -364,6 +389,19 @@ class Api:
             "letters": [_letter(one) for one in await pushes.letters(200)],
         }
 
+    def _attempts_of(self, record: Record, push: str) -> Any:
+        if self._attempts is None:
+            return {"isKept": False, "attempts": []}
+        return {"isKept": True, "attempts": self._attempts.of(record.id, push)}
+
+    async def _test(self, record: Record, id_: str) -> Any:
+        """Send the newest event of a webhook once more, and say how that went."""
+        found = [one for one in await self._tasks.store.pushes.of(record.key) if one.id == id_]
+        if not found or self._app.notifier is None:
+            raise MethodNotFound(f"task {record.id} has no webhook {id_!r:.80}")
+        result = await self._app.notifier.outbox.send_newest(found[0])
+        return {"verdict": result.verdict.value, "error": result.error}
+
     # Live
 
     async def changes(self, since: dict[str, Any]) -> dict[str, Any]:
@@ -376,7 +414,7 @@ class Api:
         since["tasks"] = {r.key: (r.pos, r.at_ms) for r in page.tasks}
         told: dict[str, Any] = {}
         if changed and not since["isFirst"]:
-            told["tasks"] = [await self._summary(record) for record in changed]
+            told["tasks"] = await self._lists.summaries(changed)
             told["total"] = page.total
         since["isFirst"] = False
         if self._exchanges is not None and self._exchanges.last > since["exchange"]:
@@ -465,6 +503,7 @@ def _push(push: Push) -> dict[str, Any]:
     return {
         "id": push.id,
         "taskId": push.task_id,
+        "agent": push.namespace.agent,
         "tenant": push.namespace.tenant,
         "caller": push.namespace.caller,
         "endpoint": push.endpoint,
@@ -490,18 +529,6 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _title(parts: list[ModelPart]) -> str:
-    for part in parts:
-        if isinstance(part.text, str) and part.text.strip():
-            return part.text.strip()[:TITLE]
-    for part in parts:
-        if part.filename:
-            return part.filename[:TITLE]
-        if part.data is not msgspec.UNSET:
-            return v1.encode(part.data).decode()[:TITLE]
-    return ""
-
-
 def _content(part: ModelPart) -> tuple[bytes, str]:
     if isinstance(part.raw, bytes):
         return part.raw, _media_type(part, "application/octet-stream")
@@ -518,17 +545,3 @@ def _media_type(part: ModelPart, default: str) -> str:
         return default
     kind = part.media_type.partition(";")[0].strip()
     return kind if _MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
-
-
-def _number(value: str, name: str) -> int:
-    number = whole_number(value)
-    if number is None:
-        raise InvalidParams(f"{name} is {value!r:.40}; give a whole number, 0 or more")
-    return number
-
-
-def _cursor(value: str) -> tuple[int, int] | None:
-    if not value:
-        return None
-    at, _, key = value.partition(".")
-    return _number(at, "cursor"), _number(key, "cursor")

@@ -4,7 +4,7 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from ..operations import ORDINARY_HEADERS
 from ..server import HttpRequest, HttpResponse, Pairs, ResponseWriter, StreamingResponse
 
-__all__ = ["Exchanges"]
+__all__ = ["BODY_BYTES", "Exchanges", "shown_body", "shown_headers"]
 
 MOST = 200
 BODY_BYTES = 64 << 10
@@ -65,7 +65,7 @@ class Exchanges:
     """
 
     def __init__(self, harmless: Iterable[bytes] = ()) -> None:
-        self._harmless = _HARMLESS.union(harmless)  # in lower case
+        self._harmless = frozenset(harmless)  # in lower case
         self._kept: deque[Exchange] = deque(maxlen=MOST)
         self._count = itertools.count(1)
         self.last = 0
@@ -115,21 +115,12 @@ class Exchanges:
         for one in self._kept:
             if one.n == n:
                 return _shown(one) | {
-                    "requestHeaders": self._headers(one.request_headers),
-                    "requestBody": _body(one.request_body, one.bytes_in),
-                    "answerHeaders": self._headers(one.answer_headers),
-                    "answerBody": _body(one.answer_body, one.bytes_out),
+                    "requestHeaders": shown_headers(one.request_headers, self._harmless),
+                    "requestBody": shown_body(one.request_body, one.bytes_in),
+                    "answerHeaders": shown_headers(one.answer_headers, self._harmless),
+                    "answerBody": shown_body(one.answer_body, one.bytes_out),
                 }
         return None
-
-    def _headers(self, pairs: Pairs) -> list[tuple[str, str]]:
-        return [
-            (
-                name.decode("latin-1"),
-                value.decode("latin-1") if name.lower() in self._harmless else "(removed)",
-            )
-            for name, value in pairs
-        ]
 
 
 class _FollowedStream:
@@ -198,6 +189,20 @@ def _operation(body: bytes) -> str:
     return found[1].decode("latin-1") if found else ""
 
 
-def _body(beginning: bytes, size: int) -> dict[str, Any]:
+def shown_headers(pairs: Pairs, harmless: Collection[bytes]) -> list[tuple[str, str]]:
+    """Return headers as text, without the values of those that may hold a credential."""
+    return [
+        (
+            name.decode("latin-1"),
+            value.decode("latin-1")
+            if name.lower() in harmless or name.lower() in _HARMLESS
+            else "(removed)",
+        )
+        for name, value in pairs
+    ]
+
+
+def shown_body(beginning: bytes, size: int) -> dict[str, Any]:
+    """Return a body as text, as far as it was kept, without what is secret in it."""
     text = _SECRET_MEMBERS.sub(rb'\1"(removed)"', beginning).decode("utf-8", "replace")
     return {"text": text, "isCut": size > len(beginning)}

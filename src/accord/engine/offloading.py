@@ -2,8 +2,8 @@
 
 Large requests are decoded and large answers encoded in a thread. Python code in a thread hands the
 interpreter lock to the loop every few milliseconds. A single C call does not; after one that took
-long the thread rests for the same time, so that the loop can serve what has waited: one turn of the
-loop would only be one step of each client's call.
+long the thread pauses for the same time, so that the loop can serve what has waited: one turn of
+the loop would only be one step of each client's call.
 """
 
 import functools
@@ -17,20 +17,18 @@ from .threads import Threads
 __all__ = ["LARGE", "offload"]
 
 LARGE = 128 << 10  # bytes: less is done sooner than a thread would start on it
-WAITING_BYTES = (
-    64 << 20
-)  # for the thread; more is done on the loop, so that no further requests are read meanwhile
+# For the thread; more is done on the loop, so that no further requests are read meanwhile.
+WAITING_BYTES = 64 << 20
 LONG_S = 0.02
-REST_S = 0.05  # at most
+PAUSE_S = 0.05  # at most
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_thread = Threads(
-    1, "accord-offload"
-)  # a second thread would leave the loop less of the interpreter lock
+# A second thread would leave the loop less of the interpreter lock.
+_thread = Threads(1, "accord-offload")
 _waiting = 0  # bytes
-_rests_until_s = 0.0
+_pauses_until_s = 0.0
 
 
 async def offload(size: int, work: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -54,18 +52,18 @@ async def offload(size: int, work: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 def _do(job: list[Callable[[], T]]) -> T:
-    global _rests_until_s
-    time.sleep(max(_rests_until_s - time.monotonic(), 0))
+    global _pauses_until_s
+    time.sleep(max(_pauses_until_s - time.monotonic(), 0))
     work, began_s = job.pop(), time.monotonic()
     try:
         return work()
     finally:
-        _rests_until_s = time.monotonic() + _rest_s(began_s)
+        _pauses_until_s = time.monotonic() + _pause_s(began_s)
 
 
-def _rest_s(began_s: float) -> float:
+def _pause_s(began_s: float) -> float:
     took_s = time.monotonic() - began_s
-    return min(took_s, REST_S) if took_s > LONG_S else 0
+    return min(took_s, PAUSE_S) if took_s > LONG_S else 0
 
 
 def _forked() -> None:

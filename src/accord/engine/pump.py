@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -18,7 +19,8 @@ class Pump:
     long without being woken.
 
     A store that is away is waited for; that it is, the store says itself. Any other error is logged
-    and costs the round it came from. The loop goes on.
+    and costs the round it came from. The loop goes on. Without `pause_s` there is no asyncio task
+    while there is nothing to do, unless it `stays`: then it has to be stopped.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Pump:
         log: logging.Logger,
         pause_s: Callable[[], float] | None = None,
         retry_s: Callable[[], float] = lambda: RETRY_S,
+        stays: bool = False,
     ) -> None:
         """`work` returns whether there is more to be done at once."""
         self._name = name
@@ -36,56 +39,93 @@ class Pump:
         self._log = log
         self._pause_s = pause_s
         self._retry_s = retry_s
-        self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._stays = stays
+        self._is_woken = False
         self._is_stopped = False
+        self._task: asyncio.Task[None] | None = None
+        self._pausing: asyncio.Future[None] | None = None
+        # Work is nobody's request: it must not run in the context of whoever wakes it.
+        self._context = contextvars.copy_context()
 
     @property
     def is_idle(self) -> bool:
         """Nothing is done, and nothing is to be done that it was woken for."""
-        return self._task is None or self._task.done()
+        return self._task is None or (self._pausing is not None and not self._is_woken)
 
-    def start(self) -> None:
-        """Begin the loop, with a first round."""
+    def start(self, *, pauses_first: bool = False) -> None:
+        """Begin the loop, with a first round or a pause."""
         self._is_stopped = False
-        self.wake()
+        if not pauses_first:
+            self.wake()
+        elif self._task is None:
+            self._begin()
 
     def wake(self) -> None:
         """Have it work, unless it was stopped."""
-        self._woken.set()
-        if self.is_idle and not self._is_stopped:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
-
-    async def stop(self, grace_s: float = 0.0) -> None:
-        """End the loop. Work that it was woken for may go on for a while."""
-        self._is_stopped = True
+        self._is_woken = True
         if self._task is None:
+            if not self._is_stopped:
+                self._begin()
+        elif self._pausing is not None and not self._pausing.done():
+            self._pausing.set_result(None)
+
+    async def stop(self, grace_s: float | None = 0.0) -> None:
+        """End the loop. Work that it was woken for may go on for so long; None: to its end."""
+        self._is_stopped = True
+        task = self._task
+        if task is None:
             return
-        if grace_s:
-            await asyncio.wait({self._task}, timeout=grace_s)
-        self._task.cancel()
+        if self._pausing is not None and not self._pausing.done():
+            self._pausing.set_result(None)
+        if grace_s != 0:
+            await asyncio.wait({task}, timeout=grace_s)
+        task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+            await task
+
+    def cancel(self) -> None:
+        """End the loop, and wait for nothing."""
+        self._is_stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=self._name, context=self._context
+        )
 
     async def _run(self) -> None:
-        while self._woken.is_set() or self._pause_s is not None:
-            self._woken.clear()
-            if await self._round():
-                self._woken.set()
-            elif self._pause_s is not None:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._pause_s()):
-                        await self._woken.wait()
-
-    async def _round(self) -> bool:
-        """Work once. Return whether to work again at once."""
         try:
-            is_more = await self._work()
-        except (Unavailable, CommitFailed) as error:
-            self._log.debug("%s: waits for the store: %s", self._name, error)
-        except Exception:
-            self._log.exception("%s failed, and goes on", self._name)
-        else:
-            return is_more
-        await asyncio.sleep(self._retry_s())
-        return True
+            while self._is_woken or await self._is_woken_later():
+                self._is_woken = False
+                try:
+                    is_more = await self._work()
+                except (Unavailable, CommitFailed) as error:
+                    self._log.debug("%s: waits for the store: %s", self._name, error)
+                except Exception:
+                    self._log.exception("%s failed, and goes on", self._name)
+                else:
+                    if is_more:
+                        self._is_woken = True
+                    continue
+                self._is_woken = True
+                await asyncio.sleep(self._retry_s())
+        finally:
+            self._task = None
+
+    async def _is_woken_later(self) -> bool:
+        """Wait until there is something to do. Return False if there never will be."""
+        if self._is_stopped or not (self._stays or self._pause_s is not None):
+            return False
+        self._pausing = asyncio.get_running_loop().create_future()
+        try:
+            if self._pause_s is None:
+                await self._pausing
+            else:
+                async with asyncio.timeout(self._pause_s()):
+                    await self._pausing
+        except TimeoutError:
+            pass
+        finally:
+            self._pausing = None
+        return self._is_woken or not self._is_stopped

@@ -10,11 +10,39 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Threads"]
+__all__ = ["LoopThread", "Threads"]
 
 log_ = logging.getLogger("accord")
 
 STUCK_S = 10.0  # without a free thread, while someone waits for one
+
+
+class LoopThread:
+    """The event loop that runs belong to, and its thread. Functions of users also run in other
+    threads, and on loops of those.
+    """
+
+    __slots__ = ("loop", "thread")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make it in the thread of the loop."""
+        self.loop = loop
+        self.thread = threading.get_ident()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is in the thread of the loop."""
+        return threading.get_ident() == self.thread
+
+    @property
+    def is_on_a_loop(self) -> bool:
+        """Whether an event loop runs in the thread of the caller, ours or another."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
 
 Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], str]
 

@@ -8,7 +8,7 @@ from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .access import HubRole as HubRole
-    from .access import Person as Person
+    from .access import Principal as Principal
     from .hub import Hub as Hub
     from .registration import SelfRegistration as SelfRegistration
     from .registry import CardVersion as CardVersion
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
     from .rest import find_key as find_key
     from .rest import known_origins as known_origins
     from .settings import HubSettings as HubSettings
-    from .storage import Database as Database
-    from .storage import open_database as open_database
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "CardVersion": "registry",
-            "Database": "storage",
             "Entry": "registry",
             "EntrySettings": "registry",
             "EntryState": "registry",
@@ -40,13 +37,12 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Hub": "hub",
             "HubRefused": "rest",
             "HubSettings": "settings",
-            "Person": "access",
+            "Principal": "access",
             "Registry": "registry",
             "RestClient": "rest",
             "HubRole": "access",
             "Visibility": "registry",
             "find_key": "rest",
             "known_origins": "rest",
-            "open_database": "storage",
         },
     )

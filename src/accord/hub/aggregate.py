@@ -13,20 +13,30 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from ..auth import Caller, Credentials
-from ..engine.skills import Context
-from ..model import A2AError, AgentCard, AgentSkill, Message
-from ..relay import Errand, Relay
+from ..agent import Agent
+from ..app import App
+from ..auth import Caller
+from ..engine.skills import Context, definition_of
+from ..model import AgentCard, AgentSkill, Message
+from ..relay import NO_FORK, Relay, RequestContext
 from ..server import HttpRequest, HttpResponse, StreamingResponse
 from ..server.http import CardEndpoint
-from .access import GUEST
-from .registry import UNTRUSTED, fence_line, fence_skill
+from .access import Callers
+from .find import Finder
+from .gate import Permits, Upstreams
+from .registry import (
+    UNTRUSTED,
+    Entry,
+    Registry,
+    sanitize_line,
+    sanitize_skill,
+    sanitize_text,
+)
 
 if TYPE_CHECKING:
     from ..client import Client
-    from .hub import Hub
 
-__all__ = ["AggregateAgent", "Route"]
+__all__ = ["AggregateAgent", "AggregateCard", "Route"]
 
 LISTED = 200  # skills in the card; `find` covers the rest
 SURE = 60  # the score from which on a candidate may be used unasked,
@@ -41,27 +51,46 @@ Route: TypeAlias = Callable[[Message, Caller], Any]
 class AggregateAgent:
     """The hub's own agent, which stands for all others."""
 
-    def __init__(self, hub: "Hub") -> None:
-        self._hub = hub
+    def __init__(
+        self,
+        agent: Agent,
+        registry: Registry,
+        finder: Finder,
+        permits: Permits,
+        upstreams: Upstreams,
+    ) -> None:
+        self._registry = registry
+        self._finder = finder
+        self._permits = permits
+        self._upstreams = upstreams
         self.route: Route | None = None
         self._relay = Relay(self._connect, check=self._check)
-        self._cards: OrderedDict[tuple[str, ...], CardEndpoint] = OrderedDict()
-        agent = hub.agent
+        agent.skill(self.list_agents)
         agent.skill(self.find, tags=["search"], examples=["who can order a laptop?"])
         agent.skill(
             self.do, id="do", name="Do", default=True, durable=True, first_word=True, run_s=math.inf
         )
-        agent.skills["do"].on_cancel = self._relay.cancel
-        agent.takes_any_skill = True
-        agent.extend_card = self._card_for
+        definition = definition_of(agent)
+        definition.skills["do"].on_cancel = self._relay.cancel
+        definition.skills["do"].no_fork = NO_FORK
+        definition.takes_any_skill = True
+        definition.extend_card = self._card_for
 
     # Skills
 
+    async def list_agents(self, caller: Caller) -> dict[str, Any]:
+        """List the agents you may see."""
+        listed = [
+            {"name": one.name, "description": sanitize_text(one.card.description)}
+            for one in self._registry.visible_to(caller)
+        ]
+        return {"notice": UNTRUSTED, "untrusted": listed}
+
     async def find(self, query: str, caller: Caller, limit: int = 10) -> dict[str, Any]:
-        """Find agents for something: which skills fit, and how well. What their makers wrote stands
-        below `untrusted`.
+        """Find agents by what they should do. Returns the skills that fit, and how well. What the
+        agents' makers wrote is below `untrusted`.
         """
-        found = await self._hub.finder.search(
+        found = await self._finder.search(
             caller, query, limit=max(1, min(limit, 50)), with_schema=True
         )
         result: dict[str, Any] = msgspec.to_builtins(found)
@@ -69,8 +98,8 @@ class AggregateAgent:
         return {**result, "notice": UNTRUSTED, "untrusted": agents}
 
     async def do(self, message: Message, ctx: Context) -> None:
-        """Have the agent do it that a message names (`metadata.skill = "agent/skill"`), or the one
-        that fits its words. Asks if several do.
+        """Pass the message to the agent that it names (`metadata.skill = "agent/skill"`), or to the
+        one whose skills fit its words. Asks if several fit.
         """
         named = (message.metadata or {}).get("skill")
         word = ""
@@ -81,7 +110,7 @@ class AggregateAgent:
         name, _, skill = named.partition("/")
         key = ""
         if not self._relay.is_begun:  # else it was decided before a restart
-            key, skill = await self._hub.gate.permit(name, ctx.caller, skill)
+            key, skill = self._permits.permit(name, ctx.caller, skill)
         metadata = {key: v for key, v in (message.metadata or {}).items() if key != "skill"}
         if skill:
             metadata["skill"] = skill
@@ -121,9 +150,9 @@ class AggregateAgent:
 
     async def _candidates(self, caller: Caller, text: str) -> list[list[Any]]:
         """Skills this caller may call that fit a text: name, score, and why."""
-        found = await self._hub.finder.search(caller, text, limit=CHOICES)
+        found = await self._finder.search(caller, text, limit=CHOICES)
         hits = [
-            [f"{agent.agent}/{skill.id}", skill.score, fence_line(skill.description, 200)]
+            [f"{agent.agent}/{skill.id}", skill.score, sanitize_line(skill.description, 200)]
             for agent in found.agents
             if agent.callable
             for skill in agent.skills
@@ -131,74 +160,72 @@ class AggregateAgent:
         return sorted(hits, key=lambda hit: -hit[1])
 
     def _nothing(self, caller: Caller) -> str:
-        known = [skill.id for skill in self._skills(caller)]
+        known = [skill.id for skill in self.skills_for(caller)]
         some = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
         return f"No agent here does that. There is: {some or 'none that you may call'}"
 
-    async def _connect(self, errand: Errand) -> "Client":
-        key, _, member = errand.member.partition(" ")
-        inner = Errand(caller=errand.caller, tenant=errand.tenant, member=member)
-        client = await self._hub.gate.upstreams.connect(key, inner)
-        errand.member = f"{key} {inner.member}"
+    async def _connect(self, context: RequestContext) -> "Client":
+        key, _, member = context.member.partition(" ")
+        inner = RequestContext(caller=context.caller, tenant=context.tenant, member=member)
+        client = await self._upstreams.connect(key, inner)
+        context.member = f"{key} {inner.member}"
         return client
 
-    async def _check(self, errand: Errand, message: Message, first: Message) -> None:
+    async def _check(self, context: RequestContext, message: Message, first: Message) -> None:
         """Decide on a later message of a task as on the first: its agent may be suspended, and the
         rules may be others by now.
         """
-        name, _, _ = errand.member.partition(" ")[0].partition(".")
+        name, _, _ = context.member.partition(" ")[0].partition(".")
         asked = [(one.metadata or {}).get("skill") for one in (first, message)]
         skills = {one.removeprefix(f"{name}/") for one in asked if isinstance(one, str)}
         for skill in skills or {""}:
-            await self._hub.gate.permit(name, errand.caller, skill)
+            self._permits.permit(name, context.caller, skill)
 
     # Its card
 
-    async def card(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
-        """The hub's card, with the skills of all agents its reader may call."""
-        skills = self._skills(await self._reader(request))
-        key = tuple(skill.id for skill in skills)
-        found = self._cards.get(key)
-        if found is None:
-            app = self._hub.app
-
-            def card(base: str) -> AgentCard:
-                own = app.card(base)
-                return msgspec.structs.replace(own, skills=[*own.skills, *skills])
-
-            found = self._cards[key] = app.card_endpoint_of(card)
-            if len(self._cards) > _CARDS:
-                self._cards.popitem(last=False)
-        return found(request)
-
-    def forget_cards(self) -> None:
-        """An entry has changed: what its skills say may have too."""
-        self._cards.clear()
-
-    async def _reader(self, request: HttpRequest) -> Caller:
-        """Who reads a card, which is for everybody: whoever shows nothing valid is a guest."""
-        try:
-            return await self._hub.authenticator.authenticate(
-                Credentials(request.headers, request.pairs, request.target.query, request.peer)
-            )
-        except A2AError:
-            return GUEST
-
     def _card_for(self, card: AgentCard, caller: Caller) -> AgentCard:
-        return msgspec.structs.replace(card, skills=[*card.skills, *self._skills(caller)])
+        return msgspec.structs.replace(card, skills=[*card.skills, *self.skills_for(caller)])
 
-    def _skills(self, caller: Caller) -> list[AgentSkill]:
-        hub = self._hub
+    def skills_for(self, caller: Caller) -> list[AgentSkill]:
+        """Return the skills of all agents that a caller may call, as `agent/skill`."""
         found = []
-        for entry in hub.registry.visible_to(caller):
+        for entry in self._registry.visible_to(caller):
+            allowed = set(self._permits.skills(entry, caller))
             for skill in entry.card.skills:
-                if (
-                    hub.policy.decide(caller, entry, skill.id, "call").is_allowed
-                    and hub.policy.decide(caller, entry, skill.id, "see").is_allowed
-                ):
-                    shown: dict[str, Any] = fence_skill(skill)
+                if skill.id in allowed:
+                    shown: dict[str, Any] = sanitize_skill(skill)
                     id_ = f"{entry.name}/{shown['id']}"
                     found.append(msgspec.convert(shown | {"id": id_}, AgentSkill))
                 if len(found) == LISTED:
                     return found
         return found
+
+
+class AggregateCard:
+    """The card of the hub's own agent, with the skills of all agents its reader may call."""
+
+    def __init__(self, app: App, callers: Callers, aggregate: AggregateAgent) -> None:
+        self._app = app
+        self._callers = callers
+        self._aggregate = aggregate
+        self._cards: OrderedDict[tuple[str, ...], CardEndpoint] = OrderedDict()
+
+    async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
+        """Answer a request for the card."""
+        skills = self._aggregate.skills_for(await self._callers.reader(request))
+        key = tuple(skill.id for skill in skills)
+        found = self._cards.get(key)
+        if found is None:
+
+            def card(base: str) -> AgentCard:
+                own = self._app.card(base)
+                return msgspec.structs.replace(own, skills=[*own.skills, *skills])
+
+            found = self._cards[key] = self._app.card_endpoint_of(card)
+            if len(self._cards) > _CARDS:
+                self._cards.popitem(last=False)
+        return found(request)
+
+    def forget(self, entry: Entry) -> None:
+        """An entry has changed, so what its skills say may have too."""
+        self._cards.clear()

@@ -3,8 +3,9 @@
 from typing import Any
 
 from ..model import A2AError
+from ..net import parse_url
 
-__all__ = ["CannotAdd", "Conflict", "EntryNotFound", "HubError", "Outdated"]
+__all__ = ["CannotAdd", "Conflict", "EntryNotFound", "HubError", "Outdated", "address_fix"]
 
 
 class HubError(A2AError):
@@ -26,7 +27,10 @@ class EntryNotFound(HubError):
 
     @classmethod
     def of_agent(cls, name: str) -> "EntryNotFound":
-        return cls(f"there is no agent {name[:80]!r}", fix="GET /api/v1/agents lists them")
+        return cls(
+            f"there is no agent {name[:80]!r}",
+            fix="accord hub list, or GET /api/v1/agents, lists them",
+        )
 
 
 class Conflict(HubError):
@@ -45,3 +49,12 @@ class CannotAdd(HubError):
     """An agent can't be added: its card is not there, can't be read, or is not allowed."""
 
     status, reason = 422, "CANNOT_ADD"
+
+
+def address_fix(url: str) -> str:
+    """Say what helps if the hub may not call an address."""
+    try:
+        parse_url(url)
+    except ValueError:
+        return "write an address like https://hr.corp.example"
+    return "an admin allows private networks with: accord hub network add HOST"

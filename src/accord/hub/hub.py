@@ -8,32 +8,60 @@ from typing import Any
 
 from ..agent import Agent
 from ..app import App
-from ..auth import Authenticator, Caller, Credentials
-from ..model import A2AError, Limits, Unauthenticated
+from ..auth import Authenticator, Caller
+from ..console import Console, OpenIdLogin
+from ..engine.skills import definition_of
+from ..model import A2AError, Limits
 from ..net import Http, Network, origin_of
+from ..operations import Service
 from ..push import PushSettings
-from ..server import HttpRequest
 from ..server.process import is_local
+from ..store import HUB, TASKS, Database, Store, open_store
+from . import gate
 from .access import (
     CONSOLE,
     LOOPBACK,
-    HubRole,
+    Callers,
     Networks,
-    People,
     Policy,
+    Principals,
     TrustedKeys,
     Vault,
 )
-from .aggregate import AggregateAgent, Route
-from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
-from .errors import EntryNotFound
+from .aggregate import AggregateAgent, AggregateCard, Route
+from .api import (
+    AgentRoutes,
+    AgentViews,
+    ArdRoutes,
+    CatalogRoutes,
+    CatalogViews,
+    CredentialRoutes,
+    HubApi,
+    OpenApiRoutes,
+    PolicyRoutes,
+    PrincipalRoutes,
+    ProbeRoutes,
+    RecordRoutes,
+    Routes,
+    SearchRoutes,
+    TaskRoutes,
+    TraceRoutes,
+    TrustRoutes,
+)
 from .find import Finder, Meaning, open_meaning
-from .gate import Gate
+from .gate import Breakers, CallLimits, Gate, Permits, Upstreams
 from .local_admin import LocalAdmin
 from .probe import Prober
-from .registry import UNTRUSTED, CardReader, Entry, Registry, fence_text
+from .records import FLUSH_S, Audit, Changes, HubRecords, Inbox, Refusals
+from .registry import (
+    AgentAdmission,
+    CardReader,
+    CardVersions,
+    Entry,
+    HealthRecords,
+    Registry,
+)
 from .settings import HubSettings
-from .storage import FLUSH_S, Audit, Changes, Inbox, RefusedGuests, open_database
 from .trace import Traces
 
 __all__ = ["Hub"]
@@ -50,6 +78,8 @@ class Hub:
     Other parts join by `routes.add(...)`, `app.mount(...)` and `every(...)` before it is opened.
     """
 
+    keeps_local_admin = True  # of several processes in one folder one does
+
     def __init__(
         self,
         settings: HubSettings,
@@ -65,28 +95,71 @@ class Hub:
         self._running: list[asyncio.Task[None]] = []
 
         # What is stored, and who may do what
-        self.db = open_database(settings.store)
-        self.changes = Changes(self.db, settings.poll_s)
-        self.audit = Audit(self.db)
-        self.refused_guests = RefusedGuests(self.audit)
-        self.inbox = Inbox(self.db)
+        store = open_store(settings.store, parts=(TASKS, HUB))
+        self.db = db = _database_of(store, settings.store)
+        self.changes = changes = Changes(db, settings.poll_s)
+        self.audit = audit = Audit(db, lambda: self.app.keyring, settings.folder)
+        self.refusals = Refusals(db, audit)
+        self.inbox = Inbox(db, audit)
         allowed = (*settings.allow, *(LOOPBACK if self.is_local else ()))
-        self.networks = Networks(self.db, self.changes, self.audit, allowed)
+        self.networks = Networks(db, changes, audit, allowed)
         guests = settings.guests or ("call" if self.is_local else "off")
-        self.people = People(self.db, self.changes, self.audit, settings, guests)
-        self.policy = Policy(self.db, self.changes, self.people, self.audit)
-        self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
+        self.principals = Principals(db, changes, audit, settings, guests)
+        self.principals.keys = store.keys
+        self.local_admin = LocalAdmin(self.principals, settings.folder)
+        self.policy = Policy(db, changes, self.principals, audit)
+        self.trusted = TrustedKeys(db, changes, audit, self.networks.guard)
+        self.vault = Vault(db, changes, audit, lambda: self.app.keyring)
+
+        # The entries, and what follows their changes
+        self.cards = CardReader(self.networks.guard, self.trusted)
+        records = HubRecords(db, changes, audit, self.inbox)
+        self.registry = registry = Registry(records, self.policy)
+        read = (self.cards, self.trusted, settings)
+        self.versions = CardVersions(registry, records, *read)
+        self.versions.credential_of = self._card_credential
+        self.admission = AgentAdmission(registry, self.versions, records, *read)
+        self.health = HealthRecords(registry, records, settings)
+        self.finder = Finder(registry, self.policy, self._meaning())
+        outbound = (self.vault, self.networks)
+        self.prober = Prober(db, registry, self.versions, self.health, *outbound, settings)
+
+        # Calls to agents
+        self.traces = Traces(db, lambda: self.app.engine.tasks)
+        self.breakers = Breakers(db, changes, settings.open_s)
+        self.upstreams = Upstreams(
+            *(registry, *outbound, self.breakers, self.traces),
+            previews=settings.preview,
+            on_success=self.prober.succeeded,
+        )
+        call_limits = CallLimits(lambda: self.app.engine, settings.calls_per_minute)
+        permits = Permits(registry, self.policy, self.principals, call_limits, self.refusals)
 
         # The hub's own agent, and the app that serves it
         self.agent = Agent(settings.name, description="One address for every agent.")
-        self.agent.skill(self.list_agents)
-        self.aggregate = AggregateAgent(self)
-        self.agent.auth = auth = self.people.auth()
-        self.authenticator = Authenticator(
+        self.aggregate = AggregateAgent(self.agent, registry, self.finder, permits, self.upstreams)
+        definition_of(self.agent).auth = auth = self.principals.auth()
+        authenticator = Authenticator(
             auth, settings.name, limits or Limits(), settings.trusted_proxy
         )
-        self.app: App = self.agent.app(
-            store=settings.task_store,
+        self.callers = Callers(self.principals, authenticator, lambda: self.app.sessions)
+        self.app: App = self._new_app(store, limits, push)
+        card = AggregateCard(self.app, self.callers, self.aggregate)
+        self.app.card_answer = card.answer
+        self.app.add_part(self)
+        registry.on_change(card.forget)
+        self.gate = Gate(
+            *(self.app, auth, registry, self.callers, permits, call_limits, self.upstreams)
+        )
+
+        self.routes = Routes()
+        self._mount()
+        self._schedule()
+
+    def _new_app(self, store: Store, limits: Limits | None, push: PushSettings | None) -> App:
+        settings = self.settings
+        return self.agent.app(
+            store=store,
             url=settings.url or None,
             tls=settings.tls,
             limits=limits,
@@ -94,49 +167,62 @@ class Hub:
             sign_card=True,
             allow_hosts=settings.allow,
             trusted_proxies=settings.trusted_proxy,
+            previews=settings.preview,
             push=push or True,
             grpc_port=settings.grpc_port,
+            grpc_domain=settings.grpc_domain,
+            files=settings.files_url,
             metrics=settings.metrics or None,
             grpc_host=settings.host,
         )
-        self.app.card_answer = self.aggregate.card
-        self.app.add_part(self)
-        self.people.keys = self.app.engine.tasks.store.keys
-        self.local_admin = LocalAdmin(self.people, settings.folder)
-
-        # The entries, and what follows their changes
-        self.vault = Vault(self.db, self.changes, self.audit, lambda: self.app.keyring)
-        self.cards = CardReader(self.networks.guard, self.trusted)
-        self.registry = Registry(
-            *(self.db, self.changes, self.policy, self.audit, self.inbox),
-            *(self.cards, self.trusted, settings),
-        )
-        self.registry.credential_of = self._card_credential
-        self.registry.on_change(lambda entry: self.aggregate.forget_cards())
-        self.finder = Finder(self.registry, self.policy, self._meaning())
-        self.traces = Traces(self)
-        self.gate = Gate(self)
-        self.prober = Prober(self)
-
-        self.routes = Routes(ROUTES)
-        self._mount()
-        self._schedule()
 
     def _mount(self) -> None:
         """Serve the REST interface, and what other registries' clients read."""
-        self.app.mount("/api/v1", HubApi(self, self.routes).answer)
-        for prefix, routes in (
-            ("/ard", Routes(ARD_ROUTES)),
-            ("/.well-known/ai-catalog.json", Routes(CATALOG_ROUTES)),
+        registry, now_ms = self.registry, self.db.now_ms
+        views = AgentViews(self.policy, lambda: self.address)
+        listed = CatalogViews(self.policy, self.settings.name, lambda: self.address)
+        catalog = CatalogRoutes(registry, listed, self.admission, self.cards, self.networks)
+        for subject in (
+            AgentRoutes(
+                *(registry, self.admission, self.versions, self.health, views, self.principals)
+            ),
+            SearchRoutes(self.finder, self.principals),
+            catalog,
+            ProbeRoutes(self.prober, views, now_ms),
+            CredentialRoutes(self.vault, self.networks),
+            PrincipalRoutes(self.principals, now_ms),
+            PolicyRoutes(self.policy, registry),
+            TrustRoutes(self.trusted, self.networks, now_ms),
+            RecordRoutes(self.inbox, self.audit),
+            TaskRoutes(self._service_of, self.audit),
+            TraceRoutes(self.traces),
+            OpenApiRoutes(self.routes),
         ):
-            self.app.mount(prefix, HubApi(self, routes, is_strict=False).answer)
+            self.routes.add(*subject.table())
+        parts = (self.callers, registry, self.refusals)
+        self.app.mount("/api/v1", HubApi(self.routes, *parts).answer)
+        for prefix, routes in (
+            ("/ard", ArdRoutes(registry, listed, self.finder).table()),
+            ("/.well-known/ai-catalog.json", catalog.well_known()),
+        ):
+            self.app.mount(prefix, HubApi(Routes(routes), *parts, is_strict=False).answer)
+
+    def _service_of(self, name: str) -> Service | None:
+        """The service of an entry, or of the hub's own agent."""
+        own = self.app.root.service if name == self.agent.name else None
+        return self.gate.service_of(name) or own
 
     def _schedule(self) -> None:
         self.every(1.0, self.traces.flush)
         self.every(3600.0, self.traces.purge)
-        self.every(FLUSH_S, self.refused_guests.flush)
-        self.every(3600.0, self.local_admin.renew)
-        self.every(self.settings.beat_s / 2, self.registry.miss_beats)
+        self.every(3600.0, self.inbox.purge)
+        self.every(FLUSH_S, self.refusals.flush)
+        self.every(FLUSH_S, self.audit.keep_head)
+        self.every(3600.0, self._renew_local_admin)
+        self.every(self.settings.heartbeat_s / 2, self.health.miss_heartbeats)
+        self.every(gate.FORGET_S, self.gate.forget)
+        self.every(gate.SWEEP_S, self.upstreams.sweep)
+        self.every(gate.FLUSH_S, self.breakers.flush)
         if self.settings.tick_s:
             self.every(self.settings.tick_s, self.prober.tick)
 
@@ -152,9 +238,38 @@ class Hub:
             key=self.settings.meaning_key,
         )
 
+    def console(self, *, is_shared: bool = False) -> Console:
+        """Serve the web console beside the hub; for before it is opened. Processes that share a
+        port have no Live, which would show the calls of one of them, and no link of their own.
+        """
+        settings = self.settings
+        openid = None
+        if settings.oidc_client:
+            openid = OpenIdLogin(
+                *(settings.oidc, settings.oidc_client, settings.oidc_secret),
+                keyring=lambda: self.app.keyring,
+                address=lambda: self.address,
+                on_login=self._logged_in,
+            )
+        page = Console(
+            self.app,
+            is_hub=True,
+            has_exchanges=not is_shared,
+            makes_link=not is_shared,
+            openid=openid,
+            is_operator=lambda caller: self.principals.of(caller).is_admin,
+        )
+        page.attach(self.app)
+        return page
+
+    async def _logged_in(self, caller: Caller) -> None:
+        principal = self.principals.of(caller)
+        detail = {"identity": principal.identity, "role": principal.role}
+        await self.audit.write(principal.name, "console.login", principal.name, detail)
+
     @property
     def address(self) -> str:
-        """Where callers reach the hub."""
+        """Return the address at which callers reach the hub."""
         return self.settings.url or self.app.address
 
     @property
@@ -165,7 +280,12 @@ class Hub:
     def served_at(self, address: str) -> None:
         """Say where HTTP is served: for cards, and for the commands of this machine."""
         self.app.reached_at(self.settings.url or address)
-        self.local_admin.served_at(address, self.settings.url)
+        if self.keeps_local_admin:
+            self.local_admin.served_at(address, self.settings.url)
+
+    async def _renew_local_admin(self) -> None:
+        if self.keeps_local_admin:
+            await self.local_admin.renew()
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""
@@ -182,42 +302,6 @@ class Hub:
         self.aggregate.route = function
         return function
 
-    async def caller_of(self, request: HttpRequest) -> Caller:
-        """Who sends a request. Raises Unauthenticated."""
-        sessions = self.app.sessions
-        session = await sessions.caller(request) if sessions is not None else None
-        if session is not None:
-            return session
-        credentials = Credentials(
-            request.headers, request.pairs, request.target.query, request.peer
-        )
-        known = self.authenticator.recall(credentials)
-        return known or await self.authenticator.authenticate(credentials)
-
-    def missing(self, caller: Caller, name: str) -> A2AError:
-        """What is said of an agent that is not there, and of one that this caller may not see."""
-        if self.people.person(caller).role is HubRole.GUEST:
-            return Unauthenticated("log in to see more than public agents")
-        return EntryNotFound.of_agent(name)
-
-    def teams_known_to(self, caller: Caller) -> set[str]:
-        """Teams a caller may ask for: their own, and those of entries they see; an admin may ask
-        for all.
-        """
-        person = self.people.person(caller)
-        made = {row["name"] for row in self.people.teams} if person.is_admin else set()
-        return (
-            made | person.teams | {one.team for one in self.registry.visible_to(caller) if one.team}
-        )
-
-    async def list_agents(self, caller: Caller) -> dict[str, Any]:
-        """List the agents you may see."""
-        found = self.registry.visible_to(caller)
-        listed = [
-            {"name": one.name, "description": fence_text(one.card.description)} for one in found
-        ]
-        return {"notice": UNTRUSTED, "untrusted": listed}
-
     def _card_credential(self, entry: Entry) -> Any:
         """What is shown to an agent for its card."""
         return self.vault.for_origin(entry, origin_of(entry.card_url), None)
@@ -225,11 +309,11 @@ class Hub:
     # A part of the app: opened with it, closed after its work has ended.
 
     async def open(self) -> None:
-        await self.db.open()
         try:
             await self.changes.open()
             self.vault.check()
-            await self.local_admin.renew()
+            await self.audit.open()
+            await self._renew_local_admin()
             self._running = [
                 asyncio.create_task(self._round(seconds, work)) for seconds, work in self._rounds
             ]
@@ -246,17 +330,19 @@ class Hub:
         self._running = []
         await self.prober.close()
 
+    async def settle(self) -> None:
+        """Store what was kept for the next round."""
+        for work in (self.traces.flush, self.refusals.flush, self.audit.keep_head):
+            await _logged(work)
+
     async def close(self) -> None:
-        self.local_admin.close()
+        if self.keeps_local_admin:
+            self.local_admin.close()
         await self.drain()
-        await self.gate.close()
-        with contextlib.suppress(Exception):  # it may be closed because there is no database
-            await self.traces.flush()
-            await self.refused_guests.flush()
+        await self.upstreams.close()
         if self._vectors_http is not None:
             await self._vectors_http.close()
         await self.changes.close()
-        await self.db.close()
 
     @property
     def trouble(self) -> str:
@@ -265,9 +351,25 @@ class Hub:
     async def _round(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
-                await work()
-            except A2AError as error:
-                log_.warning("%s failed: %s", work.__name__, error)
-            except Exception:
-                log_.exception("%s failed", work.__name__)
+            await _logged(work)
+
+
+async def _logged(work: Callable[[], Awaitable[None]]) -> None:
+    """Do something whose failure is logged."""
+    try:
+        await work()
+    except A2AError as error:
+        log_.warning("%s failed: %s", work.__name__, error)
+    except Exception:
+        log_.exception("%s failed", work.__name__)
+
+
+def _database_of(store: Store, url: str) -> Database:
+    """Return where the hub's tables are. Raises ValueError for a store without a database."""
+    found = getattr(store, "database", None)
+    if not isinstance(found, Database):
+        raise ValueError(
+            f"no hub can be kept in {url!r}; use sqlite:///.accord/hub.db or "
+            "postgresql://host/database"
+        )
+    return found

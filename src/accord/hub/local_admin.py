@@ -1,22 +1,22 @@
 """The key of the admin on this machine: in a file of the hub's folder, for its owner alone.
 
-`accord hub add` and the others find it there. Beside it is where the hub is served: the commands
-show the key at these addresses and at no others, and while no hub is served at none.
+`accord hub add` and the others find it there. Beside it is where the hub is served, in a file that
+is locked for as long: the commands show the key at these addresses and at no others, and while no
+hub is served at none, also after it was killed.
 """
 
 import contextlib
-import hashlib
 import logging
 import socket
 from pathlib import Path
+from typing import TextIO
 
 from ..auth import digest_of
-from ..model import now_ms
 from ..net import origin_of
 from ..private import private_folder, private_opener
 from ..store import StoredApiKey
-from .access import SYSTEM, HubRole, People
-from .rest import ADDRESS_FILE, KEY_FILE
+from .access import SYSTEM, HubRole, Principals
+from .rest import ADDRESS_FILE, KEY_FILE, hold_address
 
 __all__ = ["LocalAdmin"]
 
@@ -31,10 +31,11 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # how this machine reac
 class LocalAdmin:
     """Makes, renews and keeps the key. There is one per folder: a new one replaces the last."""
 
-    def __init__(self, people: People, folder: str) -> None:
-        self._people = people
+    def __init__(self, principals: Principals, folder: str) -> None:
+        self._principals = principals
         self._folder = Path(folder)
         self.key = ""
+        self._address: TextIO | None = None  # the file that says where the hub is
 
     @property
     def file(self) -> Path:
@@ -47,22 +48,23 @@ class LocalAdmin:
             with contextlib.suppress(OSError):
                 text = self.file.read_text().strip()
         known = await self._stored(text)
-        if known is not None and known.expires_ms - now_ms() > RENEW_MS:
+        is_ours = known is not None and known.folder == self.place
+        now = self._principals.keys.now_ms()
+        if known is not None and is_ours and known.expires_ms - now > RENEW_MS:
             self.key = text
             return
-        before = [key.id for key in await self._people.keys.list() if self._is_ours(key)]
-        if known is not None:
-            before.append(known.id)
-        expires_ms = now_ms() + VALID_MS
-        _, self.key = await self._people.new_key(
-            SYSTEM, NAME, HubRole.ADMIN, expires_ms=expires_ms, scopes=(self._scope,)
+        _, self.key = await self._principals.new_key(
+            SYSTEM,
+            NAME,
+            HubRole.ADMIN,
+            expires_ms=now + VALID_MS,
+            folder=self.place,
+            replaces=known.id if known is not None else "",
         )
         try:
             self._write(KEY_FILE, self.key)
         except OSError as error:
             log_.warning("the admin's key can't be kept in %s: %s", self.file, error.strerror)
-        for id_ in dict.fromkeys(before):
-            await self._people.revoke_key(SYSTEM, id_)
 
     def served_at(self, address: str, url: str) -> None:
         """Write down where the hub is reached, so that the key is shown there."""
@@ -71,26 +73,42 @@ class LocalAdmin:
             here = here.replace(f"//{name}:", f"//{own}:")
         origins = [here, *([origin_of(url)] if url else [])]
         with contextlib.suppress(OSError):  # then the key has to be given by hand
-            self._write(ADDRESS_FILE, "\n".join(dict.fromkeys(origins)))
+            private_folder(self._folder)
+            self._let_go()
+            file = open(  # noqa: SIM115  kept open: it is locked while the hub is served
+                self._folder / ADDRESS_FILE, "a", opener=private_opener
+            )
+            try:
+                hold_address(file)  # another hub of this folder may have it: then it stays as it is
+                file.truncate(0)
+                file.write("\n".join(dict.fromkeys(origins)) + "\n")
+                file.flush()
+            except OSError:
+                file.close()
+                raise
+            self._address = file
 
     def close(self) -> None:
         """Nobody is to show the key to whatever takes the address after the hub."""
-        with contextlib.suppress(OSError):
-            (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
+        if self._address is not None:  # else it is another hub's
+            with contextlib.suppress(OSError):
+                (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._address is not None:
+            self._address.close()
+            self._address = None
 
     @property
-    def _scope(self) -> str:
+    def place(self) -> str:
         """What marks the keys of this folder: hubs on one database have a folder each."""
-        place = f"{socket.gethostname()}:{self._folder.resolve()}"
-        return f"folder:{hashlib.sha256(place.encode()).hexdigest()[:16]}"
-
-    def _is_ours(self, key: StoredApiKey) -> bool:
-        return not key.revoked_ms and self._scope in key.scopes
+        return f"{socket.gethostname()}:{self._folder.resolve()}"
 
     async def _stored(self, text: str) -> StoredApiKey | None:
         """The row of a key; None if it is not valid."""
         id_ = text.split("_")[1] if text.count("_") == 2 else ""
-        known = await self._people.keys.find(id_) if id_ else None
+        known = await self._principals.keys.find(id_) if id_ else None
         is_same = known is not None and known.digest == digest_of(text) and not known.revoked_ms
         return known if is_same else None
 

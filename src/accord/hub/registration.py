@@ -15,35 +15,40 @@ _LEAVE_S = 3.0  # a hub that is away does not hold up the end
 
 
 class SelfRegistration:
-    """A part of an app (`App.add_part`): register with `start`, beat, leave when the app drains."""
+    """A part of an app (`App.add_part`): registers with `start`, sends heartbeats, and leaves when
+    the app drains.
+    """
 
-    def __init__(self, hub: RestClient, beat_s: float, name: str = "") -> None:
+    def __init__(self, hub: RestClient, heartbeat_s: float, name: str = "") -> None:
         self._hub = hub
-        self._beat_s = beat_s
+        self._heartbeat_s = heartbeat_s
         self._name = name  # empty: the hub makes one from the card
         self._entry = ""  # what the hub calls us
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeats: asyncio.Task[None] | None = None
 
     def start(self, address: str) -> None:
-        """Register the agent that is served at `address`, and beat from now on."""
-        self._beating = asyncio.get_running_loop().create_task(self._beat(address))
+        """Register the agent that is served at `address`, and send heartbeats from now on."""
+        self._heartbeats = asyncio.get_running_loop().create_task(self._heartbeat(address))
 
     async def open(self) -> None:
         """There is nothing to register before the agent is served."""
 
     async def drain(self) -> None:
-        beating, self._beating = self._beating, None
-        if beating is None:
+        running, self._heartbeats = self._heartbeats, None
+        if running is None:
             return
-        beating.cancel()
+        running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await beating
+            await running
         if self._entry:
             with contextlib.suppress(AgentFault, HubRefused):
                 await self._hub.call(
-                    *("POST", f"/agents/{self._entry}/beat", {"leaving": True}),
+                    *("POST", f"/agents/{self._entry}/heartbeat", {"leaving": True}),
                     timeout_s=_LEAVE_S,
                 )
+
+    async def settle(self) -> None:
+        """Nothing is stored."""
 
     async def close(self) -> None:
         await self.drain()
@@ -52,7 +57,7 @@ class SelfRegistration:
     def trouble(self) -> str:
         return ""  # an agent works without its hub
 
-    async def _beat(self, address: str) -> None:
+    async def _heartbeat(self, address: str) -> None:
         said = ""
         while True:
             try:
@@ -60,20 +65,20 @@ class SelfRegistration:
                 said = ""
             except (AgentFault, HubRefused) as error:
                 fix = f"; {error.fix}" if isinstance(error, HubRefused) and error.fix else ""
-                if str(error) != said:  # once, not with every beat
+                if str(error) != said:  # once, not with every heartbeat
                     log_.warning("not registered at %s: %s%s", self._hub.url, error, fix)
                 said = str(error)
-            await asyncio.sleep(self._beat_s)
+            await asyncio.sleep(self._heartbeat_s)
 
     async def _once(self, address: str) -> None:
         if not self._entry:
-            settings = {"beats": True, "changes": "follow"}
+            settings = {"heartbeats": True, "changes": "follow"}
             new = {"url": address, "name": self._name, "settings": settings}
             found = await self._hub.call("POST", "/agents", new)
             self._entry = found["name"]
             log_.info("registered at %s as %s (%s)", self._hub.url, self._entry, found["state"])
         try:
-            await self._hub.call("POST", f"/agents/{self._entry}/beat", {})
+            await self._hub.call("POST", f"/agents/{self._entry}/heartbeat", {})
         except HubRefused as error:
             if error.status in (401, 404):
                 self._entry = ""  # the entry was removed: register again

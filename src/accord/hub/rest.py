@@ -3,12 +3,26 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import quote, urlencode
 
+from ..forks import close_in_children
 from ..net import Network, Request, origin_of
 
-__all__ = ["ADDRESS_FILE", "KEY_FILE", "HubRefused", "RestClient", "find_key", "known_origins"]
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]  # the one platform difference, checked where it is used
+
+__all__ = [
+    "ADDRESS_FILE",
+    "KEY_FILE",
+    "HubRefused",
+    "RestClient",
+    "find_key",
+    "hold_address",
+    "known_origins",
+]
 
 # In the folder of a hub: the key of the local admin, and the addresses it may be shown at.
 FOLDER = ".accord"
@@ -46,11 +60,11 @@ class RestClient:
         """Return what the hub answers.
 
         Raises:
-            HubRefused: It answers with an error.
+            HubRefused: It answers with an error, or is no hub.
             AgentFault: It can't be reached.
         """
         asked = {name: value for name, value in (query or {}).items() if value}
-        url = f"{self.url}/api/v1{quote(path, safe='/:~')}" + (
+        url = f"{self.url}/api/v1{quote(path, safe='/:~%')}" + (
             f"?{urlencode(asked)}" if asked else ""
         )
         headers = {"Accept": "application/json"}
@@ -68,7 +82,11 @@ class RestClient:
             await network.close()
         if answer.status >= 400:
             raise _refusal(answer.status, answer.body)
-        return json.loads(answer.body) if answer.body else None
+        try:
+            return json.loads(answer.body) if answer.body else None
+        except ValueError:
+            what = f"what answers at {self.url} is no hub: it sends no JSON"
+            raise HubRefused(answer.status, what, "name the hub with --hub URL") from None
 
 
 def _refusal(status: int, body: bytes) -> HubRefused:
@@ -79,12 +97,32 @@ def _refusal(status: int, body: bytes) -> HubRefused:
         return HubRefused(status, f"the hub answers with HTTP {status}", "")
 
 
+def hold_address(file: TextIO) -> None:
+    """Lock the file that says where a hub is served. The lock ends with the process."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        close_in_children(file, lambda file: [file.fileno()])
+
+
 def known_origins() -> list[str]:
-    """Where the hub of this folder is served; empty if none is."""
+    """Return the origins of the hub in this folder; none if there is none. A hub that was killed
+    leaves its file behind: whatever listens there now is not the hub.
+    """
     try:
-        return (Path(FOLDER) / ADDRESS_FILE).read_text().split()
+        with (Path(FOLDER) / ADDRESS_FILE).open() as file:
+            return file.read().split() if _is_held(file) else []
     except OSError:
         return []
+
+
+def _is_held(file: TextIO) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
 
 
 def find_key(url: str, given: str) -> str:

@@ -4,19 +4,17 @@ Whatever goes out for a task carries its id in `tracestate` (`accord=ID`), which
 pass on (Trace Context, section 3.3). So a call that comes back to the hub names its parent.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from ..engine.durable import RUN_POSITION
 from ..engine.log import state_of
-from ..model import now_ms
+from ..engine.tasks import Tasks
 from ..observe import Trace, child, current_trace, set_current
-from ..store import Namespace
+from ..store import Database, Namespace, Record
 from .errors import EntryNotFound
-
-if TYPE_CHECKING:
-    from .hub import Hub
 
 __all__ = ["TraceSpan", "Traces"]
 
@@ -41,13 +39,14 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traces:
-    """Writes down what was called for what, and tells it as a tree.
+    """Stores what was called for what, and gives it as a tree.
 
     Rows are kept for a second and then written together: a hub that is killed may lose the newest.
     """
 
-    def __init__(self, hub: "Hub") -> None:
-        self._hub = hub
+    def __init__(self, db: Database, tasks: Callable[[], Tasks]) -> None:
+        self._db = db
+        self._tasks = tasks  # of the app, which has them once it is open
         self._new: list[tuple[Any, ...]] = []
 
     def enter(self, name: str) -> None:
@@ -66,7 +65,7 @@ class Traces:
         self._new.append(
             (
                 *(run.task_id, trace.trace_id, parent, name, run.skill.id),
-                *(namespace.agent, namespace.tenant, namespace.caller, now_ms()),
+                *(namespace.agent, namespace.tenant, namespace.caller, self._db.now_ms()),
             )
         )
 
@@ -75,35 +74,84 @@ class Traces:
         new, self._new = self._new, []
         if not new:
             return
-        async with self._hub.db.transaction() as db:
-            await db.execute_many(
+        await self._db.write(
+            lambda db: db.execute_many(
                 "INSERT INTO relays (task, trace, parent, name, skill, agent, tenant, caller, "
                 "at_ms) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (task) DO NOTHING",
                 new,
             )
+        )
 
     async def purge(self) -> None:
-        await self._hub.db.execute("DELETE FROM relays WHERE at_ms < ?", now_ms() - KEPT_MS)
+        await self._db.execute("DELETE FROM relays WHERE at_ms < ?", self._db.now_ms() - KEPT_MS)
 
-    async def newest(self, caller: str | None, limit: int = 50) -> list[dict[str, Any]]:
-        """The newest traces: of one caller, or of all."""
+    async def newest(
+        self, caller: str | None, limit: int = 50, task: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return the newest traces, each named by its first request.
+
+        Args:
+            caller: Whose; None for all.
+            limit: How many at most.
+            task: Only the trace that this task belongs to.
+        """
         await self.flush()
-        mine, who = ("WHERE caller = ? ", (caller,)) if caller is not None else ("", ())
-        rows = await self._hub.db.fetch(
-            "SELECT trace AS id, MIN(name) AS name, COUNT(*) AS tasks, MAX(at_ms) AS at_ms "
-            f"FROM relays {mine}GROUP BY trace ORDER BY MAX(at_ms) DESC LIMIT ?",
-            *who,
+        given = {
+            "caller = ?": caller,
+            "trace IN (SELECT trace FROM relays WHERE task = ?)": task or None,
+        }
+        where = [test for test, value in given.items() if value is not None]
+        values = [value for value in given.values() if value is not None]
+        only = f"WHERE {' AND '.join(where)} " if where else ""
+        rows = await self._db.fetch(
+            "SELECT trace AS id, COUNT(*) AS tasks, COUNT(DISTINCT name) AS agents, "
+            f"MIN(at_ms) AS first_ms, MAX(at_ms) AS at_ms FROM relays {only}"
+            "GROUP BY trace ORDER BY MAX(at_ms) DESC LIMIT ?",
+            *values,
             limit,
         )
-        return [
-            {
-                "id": row["id"],
-                "title": row["name"],
-                "tasks": int(row["tasks"]),
-                "at_ms": int(row["at_ms"]),
-            }
-            for row in rows
-        ]
+        return [await self._summary(row, caller) for row in rows]
+
+    async def title(self, trace: str, caller: str | None) -> str:
+        """Return the first words of the request that a trace began with."""
+        first = await self._first(trace, caller)
+        return await self._request(await self._record(first)) or first["skill"] or first["name"]
+
+    async def _first(self, trace: str, caller: str | None) -> Any:
+        mine, who = ("AND caller = ? ", (caller,)) if caller is not None else ("", ())
+        [first] = await self._db.fetch(
+            "SELECT task, parent, name, skill, agent, tenant, caller, at_ms FROM relays "
+            f"WHERE trace = ? {mine}ORDER BY at_ms, task LIMIT 1",
+            trace,
+            *who,
+        )
+        return first
+
+    async def _summary(self, row: Any, caller: str | None) -> dict[str, Any]:
+        first = await self._first(row["id"], caller)
+        record = await self._record(first)
+        return {
+            "id": row["id"],
+            "title": await self._request(record) or first["skill"] or first["name"],
+            "agent": first["name"],
+            "state": "unspecified" if record is None else state_of(record.state).word,
+            "tasks": int(row["tasks"]),
+            "agents": int(row["agents"]),
+            "started_ms": int(row["first_ms"]),
+            "ended_ms": int(row["at_ms"] if record is None else max(record.at_ms, row["at_ms"])),
+            "at_ms": int(row["at_ms"]),
+        }
+
+    async def _request(self, record: Record | None) -> str:
+        """Return the first words of the message that began a task."""
+        if record is None:
+            return ""
+        try:
+            task = (await self._tasks().reader.shown(record, None)).task
+        except ValueError:
+            return ""  # it can't be read
+        said = [part.text for message in task.history[:1] for part in message.parts]
+        return " ".join(text.strip() for text in said if isinstance(text, str))[:120]
 
     async def spans(self, trace: str, caller: str | None) -> list[TraceSpan]:
         """The tasks of a trace, oldest first; of one caller, or of all.
@@ -112,7 +160,7 @@ class Traces:
             EntryNotFound: There is no such trace, or none of this caller's.
         """
         await self.flush()
-        rows = await self._hub.db.fetch(
+        rows = await self._db.fetch(
             "SELECT task, parent, name, skill, agent, tenant, caller, at_ms FROM relays "
             "WHERE trace = ? ORDER BY at_ms, task LIMIT 1000",
             trace,
@@ -122,13 +170,16 @@ class Traces:
             raise EntryNotFound(f"there is no trace {trace[:40]!r}", fix="accord hub traces")
         return found
 
-    async def _span(self, row: Any) -> TraceSpan:
+    async def _record(self, row: Any) -> Record | None:
         namespace = Namespace(row["agent"], row["tenant"], row["caller"])
-        tasks = self._hub.app.engine.tasks
+        tasks = self._tasks()
         log = tasks.directory.log((namespace, row["task"]))
         if log is not None:
             await log.stored()
-        record = await tasks.store.load(namespace, row["task"])
+        return await tasks.store.load(namespace, row["task"])
+
+    async def _span(self, row: Any) -> TraceSpan:
+        record = await self._record(row)
         state = "unspecified" if record is None else state_of(record.state).word
         last = record.at_ms if record is not None else int(row["at_ms"])
         return TraceSpan(
@@ -141,7 +192,7 @@ class Traces:
             state=state,
             parent=row["parent"],
             started_ms=int(row["at_ms"]),
-            ended_ms=max(last if state in _FINAL else now_ms(), int(row["at_ms"])),
+            ended_ms=max(last if state in _FINAL else self._db.now_ms(), int(row["at_ms"])),
         )
 
 

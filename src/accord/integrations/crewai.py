@@ -164,8 +164,8 @@ def _chained(callback: Any, ctx: Context) -> Any:
 
 
 def _inputs(obj: Any, turn: FrameworkTurn) -> dict[str, Any]:
-    """What fills the placeholders of a crew: the fields of a data part, or the text if there is
-    one placeholder.
+    """Return what fills the placeholders of a crew: the fields of a data part, or the text if there
+    is one placeholder.
 
     Raises:
         InvalidParams: There are several, and the message has no data.
@@ -180,7 +180,7 @@ def _inputs(obj: Any, turn: FrameworkTurn) -> dict[str, Any]:
 
 
 def _flow_inputs(flow: Any, turn: FrameworkTurn) -> dict[str, Any]:
-    """What a message sets in the state of a flow: the fields of a data part; or its text, as
+    """Return what a message sets in the state of a flow: the fields of a data part; or its text, as
     `input` or as the only field.
 
     Raises:
@@ -200,7 +200,7 @@ def _flow_inputs(flow: Any, turn: FrameworkTurn) -> dict[str, Any]:
 
 
 def _question(context: Any) -> str:
-    """What a person is asked: the message, what it is about, and what can be chosen."""
+    """Return the question for a person: the message, what it is about, and the choices."""
     output = context.method_output
     shown = [context.message]
     if output not in (None, ""):
@@ -215,7 +215,7 @@ def _state_of(state: Any) -> Any:
 
 
 class _Asker:
-    """What `Flow.ask` asks with."""
+    """Ask the client what `Flow.ask` asks."""
 
     def request_input(self, message: str, flow: Any, metadata: Any = None) -> str:
         turn = crew_turn()
@@ -241,7 +241,7 @@ def _ask_for_feedback() -> None:
 
 @functools.cache
 def _human_input() -> Any:
-    """What tasks with `human_input=True` ask with."""
+    """Return what asks the client for tasks with `human_input=True`."""
     from crewai.core.providers.human_input import SyncHumanInputProvider
 
     def question(answer: Any) -> str:

@@ -4,10 +4,11 @@ docstring, and a signature with annotations, all derived from a JSON Schema.
 
 import inspect
 import keyword
-import re
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
+
+from ..slug import slug_of
 
 __all__ = ["ToolParameter", "fenced", "identifier", "make_function", "one_line", "parameters_of"]
 
@@ -28,9 +29,9 @@ class ToolParameter(NamedTuple):
 
 def identifier(text: str, *, otherwise: str = "agent") -> str:
     """Return a text as the name of a function: lower case, words joined by `_`."""
-    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:MAX_NAME].rstrip("_")
-    if not name or keyword.iskeyword(name):
-        return f"{otherwise}_{name}".rstrip("_")
+    name = slug_of(text, between="_", otherwise=otherwise, most=MAX_NAME)
+    if keyword.iskeyword(name):
+        return f"{otherwise}_{name}"
     return name if name.isidentifier() else f"{otherwise}_{name}"[:MAX_NAME]
 
 

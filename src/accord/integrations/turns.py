@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..agent import Agent
-from ..engine.skills import Ask, Context, is_of_mode
+from ..engine.skills import Ask, Context, definition_of, is_of_mode
 from ..model import ContentTypeNotSupported, File, InvalidParams, Message
 from ..schema import Shape
 
@@ -147,7 +147,7 @@ def add_ask_skill(
 
     if returns is not None:
         ask.__annotations__["return"] = AsyncIterator[returns]
-    modes = None if agent.has_input_modes else [*_TEXT, *files]
+    modes = None if definition_of(agent).has_input_modes else [*_TEXT, *files]
     agent.skill(ask, description=agent.description, input_modes=modes)
 
 

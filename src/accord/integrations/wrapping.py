@@ -61,7 +61,7 @@ def wrap(
     """Return an agent whose turns the object makes.
 
     Raises:
-        TypeError: The object is of no framework that is known.
+        TypeError: The object is not from a framework that Accord knows.
     """
     file = kind_of(obj)
     if not file:

@@ -1,4 +1,4 @@
-"""What every object of the model shares: JSON names and presence."""
+"""The base of every object of the model: JSON names and presence."""
 
 import reprlib
 from typing import Any, TypeAlias

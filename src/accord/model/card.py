@@ -170,7 +170,7 @@ class AgentCardSignature(Model):
 
 
 class AgentCard(Model):
-    """What an agent says of itself."""
+    """The agent card: what an agent offers, where it is and how to authenticate."""
 
     name: str
     description: str

@@ -11,6 +11,7 @@
     ├── ExtendedAgentCardNotConfigured   -32007  400
     ├── ExtensionSupportRequired         -32008  400
     ├── VersionNotSupported              -32009  400
+    ├── TaskGenerationMismatch           -32010  409
     ├── ParseError                       -32700  400
     ├── InvalidRequest                   -32600  400
     │   └── BodyTooLarge                 -32600  413   *
@@ -26,6 +27,7 @@ Each class carries its own codes, so no second table can disagree with it. A sta
 that are an HTTP status on every HTTP binding, JSON-RPC included.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "ParseError",
     "PermissionDenied",
     "PushNotificationNotSupported",
+    "TaskGenerationMismatch",
     "TaskNotCancelable",
     "TaskNotFound",
     "TooManyRequests",
@@ -152,6 +155,12 @@ class VersionNotSupported(A2AError):
     code, status, grpc, reason = -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"
 
 
+class TaskGenerationMismatch(A2AError):
+    """The task has changed since the generation that the message was written for."""
+
+    code, status, grpc, reason = -32010, 409, "ABORTED", "TASK_GENERATION_MISMATCH"
+
+
 class ParseError(A2AError):
     """Invalid JSON payload."""
 
@@ -212,9 +221,10 @@ class Unavailable(A2AError):
     status, grpc, reason, is_http_level = 503, "UNAVAILABLE", "UNAVAILABLE", True
 
 
-def error_of(name: str, text: str) -> A2AError:
+def error_of(name: str, text: str, detail: Mapping[str, str] | None = None) -> A2AError:
     """Return the error of a class by its name, as the log of a task keeps it."""
     found = globals().get(name)
-    return (
-        found(text) if isinstance(found, type) and issubclass(found, A2AError) else A2AError(text)
-    )
+    cls = found if isinstance(found, type) and issubclass(found, A2AError) else A2AError
+    error = cls(text)
+    error.detail = dict(detail or {})
+    return error

@@ -4,6 +4,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from .limits import Limits
+from .reference import chunk_offset
 from .task import FINAL, ArtifactUpdate, Event, Part, Task
 
 __all__ = ["Fold"]
@@ -17,7 +18,7 @@ class Fold:
     its length.
     """
 
-    __slots__ = ("_chunks", "draft")
+    __slots__ = ("_bytes", "_chunks", "draft")
 
     def __init__(self, task: Task) -> None:
         self.draft = (
@@ -26,19 +27,23 @@ class Fold:
         self._chunks: dict[
             str, tuple[str, list[str]]
         ] = {}  # by artifact: media type and texts to be added to its last part
+        self._bytes: dict[str, list[bytes]] = {}  # the same of a file that comes in chunks
 
     def apply(self, event: Event, limits: Limits) -> None:
-        """Bring the task to where it stands once `event` has happened. Raises as
+        """Apply an event to the task: its state, messages and artifacts. Raises as
         `Task.apply` does.
         """
         if isinstance(event, ArtifactUpdate):
-            if event.append and self._add_text(event):
+            if event.append and (self._add_text(event) or self._add_bytes(event)):
                 return
             self.joined()
         self.draft.apply(event, limits)
 
     def joined(self) -> Task:
         """Return the task, its text whole."""
+        for artifact in self.draft.artifacts if self._bytes else ():
+            if pieces := self._bytes.pop(artifact.artifact_id, None):
+                artifact.parts[-1] = replace(artifact.parts[-1], raw=b"".join(pieces))
         for artifact in self.draft.artifacts if self._chunks else ():
             if chunks := self._chunks.pop(artifact.artifact_id, None):
                 last = artifact.parts[-1]
@@ -79,6 +84,41 @@ class Fold:
         if not is_all:
             self.joined().apply(replace(event, artifact=replace(chunk, parts=others)), Limits())
         return True
+
+    def _add_bytes(self, event: ArtifactUpdate) -> bool:
+        """Add a chunk to the file its artifact ends with. Return whether that is all there was to
+        do.
+        """
+        chunk = event.artifact
+        offset = chunk_offset(chunk.parts[0].metadata) if len(chunk.parts) == 1 else None
+        if offset is None or self.draft.status.state in FINAL:
+            return False
+        known = next(
+            (one for one in reversed(self.draft.artifacts) if one.artifact_id == chunk.artifact_id),
+            None,
+        )
+        part = chunk.parts[0]
+        if known is None or not known.parts:
+            return False
+        last = known.parts[-1]
+        if isinstance(part.url, str):  # it has become too large to be sent as bytes
+            self._bytes.pop(chunk.artifact_id, None)
+            known.parts[-1] = replace(part, url=_without_range(part.url), metadata=None)
+            return True
+        if isinstance(last.url, str):
+            return True  # its address stands for all of it
+        if not isinstance(part.raw, bytes) or not isinstance(last.raw, bytes):
+            return False
+        pieces = self._bytes.setdefault(chunk.artifact_id, [last.raw])
+        pieces.append(part.raw)
+        return True
+
+
+def _without_range(url: str) -> str:
+    """The address of a whole file, from that of a piece."""
+    place, _, query = url.partition("?")
+    options = [option for option in query.split("&") if option and not option.startswith("range=")]
+    return f"{place}?{'&'.join(options)}" if options else place
 
 
 def _is_plain(part: Part) -> bool:

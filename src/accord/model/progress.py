@@ -1,4 +1,4 @@
-"""How far a task is, in numbers: what an agent reports, and clients read."""
+"""The progress of a task in numbers, as an agent reports it and clients read it."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ __all__ = ["Progress"]
 
 
 class Progress(NamedTuple):
-    """How far a task is: 3 of 10. It stands in the metadata of a status under
+    """The progress of a task: 3 of 10. It stands in the metadata of a status under
     `urn:accord:progress:1`.
 
     Attributes:
@@ -41,13 +41,13 @@ class Progress(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a status carries."""
+        """Return the metadata of a status that reports this progress."""
         total = {} if self.total is None else {"total": self.total}
         return {PROGRESS: {"done": self.done, **total}}
 
     @property
     def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; None without a total."""
+        """The part that is done, from 0 to 1; None without a total."""
         return None if self.total is None else min(self.done / self.total, 1.0)
 
     def __str__(self) -> str:

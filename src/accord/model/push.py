@@ -1,4 +1,4 @@
-"""Where a task's events are to be sent."""
+"""Webhooks: where the events of a task are sent."""
 
 from .base import Model
 

@@ -1,4 +1,4 @@
-"""What a caller asks for, and the answers that are not a task."""
+"""Requests, and the answers that are not a task."""
 
 from .base import Metadata, Model
 from .push import TaskPushNotificationConfig

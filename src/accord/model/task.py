@@ -16,6 +16,7 @@ from .base import Metadata, Model, brief
 from .errors import InvalidAgentResponse
 from .limits import Limits
 from .progress import Progress
+from .reference import FileReference
 
 __all__ = [
     "FINAL",
@@ -31,8 +32,8 @@ __all__ = [
     "Task",
     "TaskState",
     "TaskStatus",
+    "TimelineEntry",
     "join_text",
-    "moment",
     "new_id",
     "now_ms",
     "timestamp",
@@ -46,7 +47,7 @@ _NEAR = 33
 
 
 class TaskState(StrEnum):
-    """Where a task stands. The value is the name on the wire; `number` is the one of the proto."""
+    """The state of a task. The value is the name on the wire; `number` is the one of the proto."""
 
     UNSPECIFIED = "TASK_STATE_UNSPECIFIED"
     SUBMITTED = "TASK_STATE_SUBMITTED"
@@ -92,7 +93,7 @@ class Part(Model):
         if (self.text is UNSET) + (self.raw is UNSET) + (self.url is UNSET) + (
             self.data is UNSET
         ) != 3:
-            raise ValueError("a part holds exactly one of text, raw, url, data")
+            raise ValueError("a part must have exactly one of text, raw, url, data")
 
     def __repr__(self) -> str:
         return f"Part({_shown(self)})"
@@ -141,6 +142,18 @@ def join_text(parts: list[Part]) -> list[Part]:
     return joined if len(joined) < len(parts) else parts
 
 
+def _grown(part: Part, chunk: Part) -> Part | None:
+    """Return the reference to a file and to what it has grown by as one; None if the second is
+    not the rest of the first.
+    """
+    before, more = FileReference.parse(part.url), FileReference.parse(chunk.url)
+    if before is None or more is None or more.id != before.id:
+        return None
+    if more.start != before.start + before.length:
+        return None
+    return replace(part, url=before._replace(length=before.length + more.length).url)
+
+
 def _plainness(part: Part) -> tuple[bool, str]:
     return isinstance(
         part.text, str
@@ -148,7 +161,7 @@ def _plainness(part: Part) -> tuple[bool, str]:
 
 
 class Message(Model):
-    """What the client or the agent says in one turn: parts of text, files or data."""
+    """A message of the client or the agent: parts of text, files or data."""
 
     message_id: str
     role: Role
@@ -188,7 +201,10 @@ class Artifact(Model):
 
     def extend(self, chunk: "Artifact") -> None:
         """Add a further chunk of this artifact; what it says of the whole is newer."""
-        self.parts.extend(chunk.parts)
+        parts = chunk.parts
+        if self.parts and parts and (joined := _grown(self.parts[-1], parts[0])) is not None:
+            self.parts[-1], parts = joined, parts[1:]
+        self.parts.extend(parts)
         self.name = chunk.name or self.name
         self.description = chunk.description or self.description
         if chunk.metadata is not None:
@@ -209,11 +225,23 @@ class TaskStatus(Model):
         return f"{self.state.word}{said}"
 
 
+class TimelineEntry(Model):
+    """One moment of a task: a message of the client, or a status. Only A2A 1.1 has timelines."""
+
+    generation: int = 0
+    message: Message | None = None
+    status: TaskStatus | None = None
+
+
 class Task(Model):
     """A unit of work: where it stands, what was said, what was made. The fold of its log.
 
     `apply` and `add` are that fold, and the only place that knows what may follow what. No clock,
     no store, no await.
+
+    `generation` counts the changes of a task, from 1 on. It, `timeline` and `artifact_generations`
+    (by artifact: the first and the last generation that wrote it) are read from agents that speak
+    A2A 1.1, and never stored: on a server, the codec of that version writes them.
     """
 
     id: str
@@ -222,6 +250,9 @@ class Task(Model):
     artifacts: list[Artifact] = []
     history: list[Message] = []
     metadata: Metadata | None = None
+    generation: int = 0
+    timeline: list[TimelineEntry] = []
+    artifact_generations: dict[str, tuple[int, int]] = {}
 
     @property
     def state(self) -> TaskState:
@@ -229,7 +260,7 @@ class Task(Model):
 
     @property
     def progress(self) -> Progress | None:
-        """How far the work is, as the agent last said it in numbers (`ctx.progress`)."""
+        """The progress that the agent reported last with `ctx.progress`."""
         return Progress.read(self.metadata)
 
     def __repr__(self) -> str:
@@ -238,7 +269,7 @@ class Task(Model):
         return ", ".join(filter(None, [f"Task({self.id}", self.status._shown, *made])) + ")"
 
     def apply(self, event: "Event", limits: Limits = _DEFAULT) -> None:
-        """Bring this task, the draft its run owns, to where it stands once `event` has happened.
+        """Apply an event to this task, which is the draft that its run owns.
 
         Raises:
             InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never
@@ -297,9 +328,8 @@ class Task(Model):
             raise InvalidAgentResponse(
                 f"task {self.id} has {limits.artifacts} artifacts, the most a task may hold"
             )
-        self.artifacts.append(
-            replace(chunk, parts=list(chunk.parts))
-        )  # parts may grow here: the event keeps its own
+        # Parts may grow here: the event keeps its own.
+        self.artifacts.append(replace(chunk, parts=list(chunk.parts)))
 
     def _has_ended(self) -> InvalidAgentResponse:
         return InvalidAgentResponse(f"task {self.id} is already {self.status.state.word}")
@@ -310,10 +340,11 @@ class StatusUpdate(Model):
     context_id: str
     status: TaskStatus
     metadata: Metadata | None = None
+    generation: int = 0  # of the task after this change; 0 before A2A 1.1
 
     @property
     def progress(self) -> Progress | None:
-        """How far the work is, if the agent says it in numbers (`ctx.progress`)."""
+        """The progress, if the agent reports it with `ctx.progress`."""
         return Progress.read(self.metadata)
 
     def __repr__(self) -> str:
@@ -329,6 +360,7 @@ class ArtifactUpdate(Model):
     append: bool = False
     last_chunk: bool = False
     metadata: Metadata | None = None
+    generation: int = 0  # of the task after this change; 0 before A2A 1.1
 
     def __repr__(self) -> str:
         marks = [name for name in ("append", "last_chunk") if getattr(self, name)]
@@ -365,26 +397,17 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def moment(since_ms: int = 0) -> tuple[int, str]:
-    """Return the time now, as a number and as text; no earlier than `since_ms`, should the clock
-    have been set back.
-    """
-    global _ms, _text
-    ms = max(time.time_ns() // 1_000_000, since_ms)
-    if ms != _ms:
-        _ms, _text = ms, _TIME % (_second_text(ms // 1000), ms % 1000)
-    return ms, _text
-
-
 def timestamp(ms: int) -> str:
     """Return `ms` since 1970 as the protocol writes time: UTC, milliseconds, Z."""
-    return _TIME % (_second_text(ms // 1000), ms % 1000)
+    global _newest
+    if ms != _newest[0]:
+        _newest = ms, _TIME % (_second_text(ms // 1000), ms % 1000)
+    return _newest[1]
 
 
 # The newest text: the statuses of a quick run share it, and formatting costs more than the rest of
 # a status.
-_ms = -1
-_text = ""
+_newest = (-1, "")
 _TIME = "%s.%03dZ"
 
 

@@ -1,5 +1,6 @@
 """Connecting out: HTTP through one contract, TLS, proxies, and the guard on addresses that
-strangers gave.
+strangers gave. And what every side of a connection needs: one circuit breaker, one token bucket,
+one back-off.
 
 The names load on first use, so that what never connects out does not pay for aiohttp.
 """
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .backoff import backoff_s as backoff_s
+    from .breaker import CircuitBreaker as CircuitBreaker
     from .errors import AgentFault as AgentFault
     from .errors import BadAnswer as BadAnswer
     from .errors import ConnectionLost as ConnectionLost
+    from .errors import FileTooLarge as FileTooLarge
     from .errors import TooSlow as TooSlow
     from .errors import Unreachable as Unreachable
     from .errors import why as why
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from .http import ResponseBody as ResponseBody
     from .http import ResponseHeaders as ResponseHeaders
     from .http import may_be_set as may_be_set
+    from .limits import Rate as Rate
+    from .limits import TokenBucket as TokenBucket
+    from .limits import TokenBuckets as TokenBuckets
     from .network import Network as Network
     from .pool import resolve as resolve
     from .proxies import Proxies as Proxies
@@ -46,19 +53,25 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "AgentFault": "errors",
             "BadAnswer": "errors",
+            "CircuitBreaker": "breaker",
             "ConnectionLost": "errors",
+            "FileTooLarge": "errors",
             "Guard": "guard",
             "NotPublic": "guard",
             "Http": "http",
             "Network": "network",
             "Proxies": "proxies",
+            "Rate": "limits",
             "Request": "http",
             "Response": "http",
             "ResponseBody": "http",
             "ResponseHeaders": "http",
+            "TokenBucket": "limits",
+            "TokenBuckets": "limits",
             "TooSlow": "errors",
             "Unreachable": "errors",
             "Url": "url",
+            "backoff_s": "backoff",
             "client_tls": "tls",
             "egress_words": "guard",
             "fetch_file": "files",

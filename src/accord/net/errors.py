@@ -5,6 +5,7 @@ AgentFault
 ├── ConnectionLost   (ConnectionError)        it broke off: the work may or may not have been done
 ├── TooSlow          (TimeoutError)           the same, by the clock
 └── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of ours
+    └── FileTooLarge                          a file has more bytes than it may
 """
 
 import os
@@ -12,7 +13,15 @@ import re
 
 from ..model import InvalidAgentResponse
 
-__all__ = ["AgentFault", "BadAnswer", "ConnectionLost", "TooSlow", "Unreachable", "why"]
+__all__ = [
+    "AgentFault",
+    "BadAnswer",
+    "ConnectionLost",
+    "FileTooLarge",
+    "TooSlow",
+    "Unreachable",
+    "why",
+]
 
 
 # What OpenSSL calls it when plain text comes instead of TLS.
@@ -82,6 +91,10 @@ class BadAnswer(AgentFault, InvalidAgentResponse):
         self.http_status = http_status
         self.agent = agent
         self.fault = fault
+
+
+class FileTooLarge(BadAnswer):
+    """A file that is fetched has more bytes than it may."""
 
 
 def why(error: Exception) -> str:

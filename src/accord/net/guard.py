@@ -113,7 +113,7 @@ class Guard:
         """
         parts = parse_url(url)
         if "@" in urlsplit(url).netloc:
-            raise ValueError("a URL of a stranger holds no user")
+            raise ValueError("a URL that others give must not have a user")
         if self.proxies is not None or self.allows_name(parts.host):
             return parts
         address = _literal(parts.host)
@@ -126,11 +126,14 @@ class Guard:
             raise NotPublic(parts.host)
         if parts.scheme not in self._schemes:
             raise ValueError(
-                f"an address a stranger gave begins with {' or '.join(sorted(self._schemes))}://"
+                "an address that others give must begin with "
+                f"{' or '.join(sorted(self._schemes))}://"
             )
         if self._ports is not None and parts.port not in self._ports:
             ports = ", ".join(map(str, sorted(self._ports)))
-            raise ValueError(f"port {parts.port} is not allowed for a stranger, only {ports}")
+            raise ValueError(
+                f"port {parts.port} is not allowed in an address that others give, only {ports}"
+            )
         return parts
 
     def check(self, address: str) -> None:
@@ -139,12 +142,12 @@ class Guard:
             raise PermissionError(errno.EACCES, _refusal(address))
 
     def allows(self, address: str) -> bool:
-        """Whether this IP address may be connected to."""
+        """Return whether this IP address may be connected to."""
         ip = ip_address(address.partition("%")[0])
         return self._is_allowed(ip) or _is_public(ip)
 
     def allows_name(self, host: str) -> bool:
-        """Whether this name was allowed, whatever its addresses are."""
+        """Return whether this name was allowed, whatever its addresses are."""
         host = host.rstrip(".")
         if host in self._names:
             return True
@@ -163,7 +166,7 @@ class Guard:
             name = ""
         if not name or set(name) & set("/:@?#"):
             raise ValueError(
-                f"{item[:80]!r} is no host that can be allowed; write it like 10.20.0.0/16, "
+                f"{item[:80]!r} is not a host that can be allowed; write it like 10.20.0.0/16, "
                 "192.168.1.7, hooks.corp.example or *.corp.example"
             )
         self._names.add(name)
@@ -213,7 +216,7 @@ def _literal(host: str) -> IPv4Address | IPv6Address | None:
     try:
         return IPv4Address(host)
     except ValueError:
-        raise ValueError(f"{host} is no address written in full") from None
+        raise ValueError(f"{host} is not a complete address") from None
 
 
 def _is_local(host: str) -> bool:
@@ -224,10 +227,10 @@ def _is_local(host: str) -> bool:
 
 
 def egress_words(proxy: str) -> str:
-    """How addresses that strangers gave are called, for a line at the start of a server."""
+    """Say how addresses that callers and other servers gave are called, for a server's start."""
     if not proxy:
-        return "directly, if they are public"
-    return f"through {safe_url(proxy)}, which decides what is reached"
+        return "public addresses only"
+    return f"through the proxy {safe_url(proxy)}, which decides what may be reached"
 
 
 async def guard_beside(home: str, guard: Guard) -> Guard | None:

@@ -5,6 +5,7 @@ Neither follows redirects, keeps cookies or takes compressed answers: what goes 
 the caller.
 """
 
+import functools
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -26,8 +27,9 @@ _FRAMING = {
 }
 
 
+@functools.lru_cache(maxsize=256)  # most requests have the same few names
 def may_be_set(name: str) -> bool:
-    """Whether a caller, or a card, may name a header so."""
+    """Return whether a caller or a card may set a header of this name."""
     return _NAME.fullmatch(name) is not None and name.lower() not in _FRAMING
 
 

@@ -30,9 +30,8 @@ __all__ = ["Network"]
 _OWN = {"User-Agent": "accord", "Accept-Encoding": "identity"}
 _BREAK = re.compile("[\r\n\0]")
 _AT_ONCE_BYTES = 64 << 10
-_AHEAD_BYTES = (
-    128 << 10
-)  # what is kept for a slow reader before the sender is made to wait; aiohttp takes twice as much
+# What is kept for a slow reader before the sender is made to wait; aiohttp takes twice as much.
+_AHEAD_BYTES = 128 << 10
 _FIELD_BYTES = 32 << 10
 _TARGETS = 1024
 # Below the five seconds after which common servers close an idle connection, so that few requests
@@ -162,9 +161,8 @@ class Network:
             raise ValueError(f"{verb[:20]!r} is no HTTP verb")
         lines = self._lines(request.headers)
         if target.proxy is not None and target.url.scheme == "http":
-            lines = (
-                lines | target.proxy.headers
-            )  # read and taken out by the proxy; with TLS they go with CONNECT
+            # Read and taken out by the proxy; with TLS they go with CONNECT.
+            lines = lines | target.proxy.headers
         while True:
             # Large bodies are written as fast as they are taken, and not copied.
             data = io.BytesIO(body) if body is not None and len(body) > _AT_ONCE_BYTES else body
@@ -219,7 +217,7 @@ class Network:
             # As `parse_url` read it: yarl would read it again, in its own way.
             address = URL(parts.origin + parts.target, encoded=True)
         except ValueError:
-            raise Unreachable(where, "that is no URL to connect to", is_lasting=True) from None
+            raise Unreachable(where, "this is not a URL to connect to", is_lasting=True) from None
         if self._guard is not None:
             try:
                 self._guard.check_url(url)
@@ -264,7 +262,7 @@ class Network:
         lines = dict(_OWN)
         for name, value in given.items():
             if not may_be_set(name):
-                raise ValueError(f"{name[:40]!r} is no header that can be set")
+                raise ValueError(f"{name[:40]!r} is not a header that can be set")
             if _BREAK.search(value):
                 raise ValueError(f"the header {name} holds a line break or a zero")
             if name.title() in lines:

@@ -23,7 +23,7 @@ class Proxy(NamedTuple):
 
 
 class Proxies:
-    """Which proxy, if any, a request goes through."""
+    """Choose the proxy, if any, of a request."""
 
     def __init__(self, http: str = "", https: str = "", exceptions: str = "") -> None:
         self._by_scheme = {"http": http, "https": https}
@@ -44,9 +44,8 @@ class Proxies:
             return environment.get(name.lower()) or environment.get(name.upper()) or ""
 
         http, https = named("http_proxy"), named("https_proxy")
-        if (
-            "REQUEST_METHOD" in environment
-        ):  # a CGI script: there HTTP_PROXY is a header of the caller (httpoxy)
+        # A CGI script: there HTTP_PROXY is a header of the caller (httpoxy).
+        if "REQUEST_METHOD" in environment:
             http = environment.get("http_proxy") or ""
         found = cls(http, https, named("no_proxy"))
         found._is_environment = True

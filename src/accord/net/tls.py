@@ -49,5 +49,6 @@ def _with_authorities(ca: Path) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(ca))
     except OSError as error:  # of which ssl.SSLError is one; neither names the file
         raise type(error)(
-            error.errno or 0, f"can't take the authorities in {ca}: {error.strerror or error}"
+            error.errno or 0,
+            f"can't read the certificate authorities in {ca}: {error.strerror or error}",
         ) from None

@@ -4,6 +4,7 @@ Percent-encodings stay as they were written. Users, passwords and fragments are 
 behind: they are never sent.
 """
 
+import functools
 import re
 from ipaddress import IPv6Address
 from typing import NamedTuple
@@ -40,13 +41,14 @@ class Url(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What a request asks for: path and query."""
+        """Return the target of a request: path and query."""
         return (self.path or "/") + (f"?{self.query}" if self.query else "")
 
     def __str__(self) -> str:
         return self.origin + (self.target if self.query else self.path)
 
 
+@functools.lru_cache(maxsize=1024)  # webhooks and agents are called again and again
 def parse_url(text: str) -> Url:
     """Return the parts of a URL.
 
@@ -55,14 +57,13 @@ def parse_url(text: str) -> Url:
           request.
     """
     if _CONTROL.search(text):
-        raise ValueError("a URL holds no control characters")
+        raise ValueError("a URL must not have control characters")
     parts = urlsplit(text)
     if parts.scheme not in _PORTS:
-        raise ValueError("not a URL of http or https")
+        raise ValueError("not an http or https URL")
     if "\\" in parts.netloc:
-        raise ValueError(
-            "a host has no backslash"
-        )  # some read it as a slash, and would go elsewhere
+        # Some read it as a slash, and would go elsewhere.
+        raise ValueError("a host must not have a backslash")
     port = parts.port if parts.port is not None else _PORTS[parts.scheme]
     if port == 0:
         raise ValueError("there is no port 0")
@@ -81,7 +82,7 @@ def _host(name: str, *, is_ipv6: bool) -> str:
 
 
 def _no_host(name: str) -> str:
-    raise ValueError(f"no name of a host: {name[:80]!r}" if name else "a URL names a host")
+    raise ValueError(f"{name[:80]!r} is not the name of a host" if name else "the URL has no host")
 
 
 def origin_of(url: str) -> str:

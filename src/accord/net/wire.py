@@ -34,7 +34,7 @@ _SECRET = re.compile(
 
 
 def shows_wire() -> bool:
-    """Whether anybody reads this log."""
+    """Return whether anybody reads this log."""
     return wire.isEnabledFor(logging.DEBUG)
 
 

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from .service import Admission as Admission
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
+    from .table import NEWEST as NEWEST
     from .table import OPERATIONS as OPERATIONS
+    from .table import PREVIEWS as PREVIEWS
     from .table import VERSIONS as VERSIONS
     from .table import Operation as Operation
     from .table import Version as Version
     from .table import known_version as known_version
+    from .table import major_minor as major_minor
     from .table import methods as methods
     from .table import numbers as numbers
     from .table import served as served
@@ -30,15 +33,18 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Admission": "service",
             "Call": "call",
             "IDEMPOTENT": "call",
+            "NEWEST": "table",
             "OPERATIONS": "table",
             "ORDINARY_HEADERS": "headers",
             "Operation": "table",
+            "PREVIEWS": "table",
             "RESUME": "call",
             "SCHEMA": "call",
             "Service": "service",
             "VERSIONS": "table",
             "Version": "table",
             "known_version": "table",
+            "major_minor": "table",
             "methods": "table",
             "numbers": "table",
             "served": "table",

@@ -11,10 +11,18 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ..engine.log import Log, Lost
-from ..engine.reading import Accepted, Receipt
-from ..engine.runs import before_ms
+from ..engine.reading import Receipt
+from ..engine.runs import age_ms
 from ..engine.tasks import Tasks
-from ..model import InvalidParams, Message, Part, SendMessageRequest, TooManyRequests, now_ms
+from ..model import (
+    InvalidParams,
+    Message,
+    Part,
+    SendMessageRequest,
+    TaskGenerationMismatch,
+    TooManyRequests,
+    UnsupportedOperation,
+)
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
 from .call import IDEMPOTENT, Call
@@ -105,17 +113,13 @@ class IdempotentSends:
         found, is_free = await self._earlier(namespace, key, digest)
         if found is not None:
             return found
-        record = Idempotency(
-            namespace,
-            key,
-            digest,
-            now_ms(),
-            before_ms(self._keys_s) if not is_free else now_ms() + 1,
-        )
+        record = Idempotency(namespace, key, digest, -1 if is_free else age_ms(self._keys_s))
         try:
             return await accept(record)
-        except Lost:
-            found, _ = await self._earlier(namespace, key, digest)  # another process was faster
+        except (Lost, UnsupportedOperation, TaskGenerationMismatch):
+            # Another process was faster, and its message may be why the task refuses this one: the
+            # same message, sent before, has answered or ended it since the key was looked for.
+            found, _ = await self._earlier(namespace, key, digest)
             if found is None:
                 raise
             return found
@@ -126,7 +130,7 @@ class IdempotentSends:
         """What the key stands for, if it was used; and whether it stands for a task that is gone,
         so that it may be used again.
         """
-        record = await self._tasks.store.idempotency(namespace, key, before_ms(self._keys_s))
+        record = await self._tasks.store.idempotency(namespace, key, age_ms(self._keys_s))
         if record is None:
             return None, False
         _check_same(record.digest, digest, key)
@@ -137,14 +141,14 @@ class IdempotentSends:
             return None, True
         try:
             turn = record.turn or await self._tasks.views.turn_of(found, record.post)
-        except TooManyRequests:  # it was not taken then; it may be now
+        except (TooManyRequests, TaskGenerationMismatch):  # it was not taken then; it may be now
             return None, True
         if isinstance(found, Log) and found.pos < turn:
             # What we have of the task is older: another process has taken the message.
             found = await self._tasks.views.remote.watch(namespace, record.task_id)
             if found is None:
                 return None, True
-        return self._tasks.receipt(Accepted(found, turn)), False
+        return Receipt(self._tasks.views, found, turn), False
 
 
 def _is_cancelled() -> bool:

@@ -4,6 +4,7 @@ with a send.
 
 import base64
 import binascii
+from collections.abc import Awaitable, Callable
 
 from ..engine.log import Log
 from ..engine.reading import Receipt
@@ -150,15 +151,18 @@ async def register_before(
     config: TaskPushNotificationConfig,
     namespace: Namespace,
     task_id: str,
-) -> None:
-    """Check that a task that exists may have the config. If the message may go to another process,
-    store it first: it has to be in time for the commits of that process.
+) -> Callable[[], Awaitable[None]]:
+    """Check that a task that exists may have the config. Return what stores it before the message
+    goes to another process: it has to be in time for the commits of that process.
     """
     key, seq = await _place(service, namespace, task_id)
     await _check_count(service, call, config, key, task_id)
-    if service.tasks.store.is_shared:
+
+    async def store() -> None:
         notifier = _notifier(service)
         await notifier.hooks.put(_made(notifier, call, config, namespace, key, task_id, seq))
+
+    return store
 
 
 # What they share

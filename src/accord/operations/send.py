@@ -2,14 +2,33 @@
 reply.
 """
 
+import asyncio
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from ..engine.log import Lost
 from ..engine.reading import Receipt, View
+from ..engine.runs import not_found
 from ..engine.skills import PROBE_SKILL, Skill, is_probe
-from ..model import PROBE, Message, Role, SendMessageRequest, TaskPushNotificationConfig
+from ..files import SPILL, named_by_content, refer_parts
+from ..model import (
+    PROBE,
+    QUESTION,
+    InvalidParams,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    TaskPushNotificationConfig,
+    question_named,
+)
 from ..protocol import Snapshot
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
 from .call import Call
+from .fork import forked, is_fork
 from .idempotency import key_of
 from .push import inline_config, register, register_before
 from .service import Service
@@ -32,13 +51,17 @@ async def send_message(
     try:
         history_length = configuration.history_length if configuration is not None else None
         if configuration is not None and configuration.return_immediately:
-            return await receipt.snapshot(history_length)
-        snapshot = await receipt.answer(history_length)
+            snapshot, push = await receipt.snapshot(history_length), None
+        else:
+            snapshot = await receipt.answer(history_length)
     finally:
         receipt.close()
     if push is not None and service.notifier is not None:
         # Who waits for the answer and for the notification gets the latter first, if it is quick.
         await service.notifier.outbox.attempted(receipt.task.key, push.id, snapshot.seq)
+    if call.semantics.has_timeline:
+        namespace, reader = service.namespace(request.tenant, call), service.tasks.reader
+        return await reader.with_timeline(namespace, snapshot.task_id, snapshot, history_length)
     return snapshot
 
 
@@ -61,7 +84,19 @@ async def send_streaming_message(
         receipt.close()
 
 
+class _Send(msgspec.Struct):
+    """A message on its way to its task."""
+
+    service: Service
+    call: Call
+    request: SendMessageRequest
+    namespace: Namespace
+    push: TaskPushNotificationConfig | None = None  # the webhook that came with it
+    idempotency: Idempotency | None = None  # its key
+
+
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Receipt | Message:
+    """Check a message and take it to its task, once for each key."""
     tasks, limits = service.tasks, service.limits
     if tasks.trouble:
         raise tasks.refusal()
@@ -71,7 +106,13 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
     if not (  # nothing is wrong with the usual message: that is seen at a glance
         len(message.parts) == 1
         and message.parts[0].metadata is None
-        and (message.metadata is None or len(v1.encode(message.metadata)) <= limits.metadata)
+        and (
+            message.metadata is None
+            or (
+                len(v1.encode(message.metadata)) <= limits.metadata
+                and QUESTION not in message.metadata
+            )
+        )
         and request.metadata is None
         and (configuration is None or configuration.history_length is None)
         and message.role is not Role.UNSPECIFIED
@@ -80,76 +121,90 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
         <= limits.id_length
         and ids.isprintable()
     ):
-        check_send(request, limits)
+        check_send(request, limits, needs_parts=not is_fork(message))
+    send = _Send(service, call, request, service.namespace(request.tenant, call))
     if call.caller.name:
-        await service.quota.check(service.namespace(request.tenant, call))
+        await service.quota.check(send.namespace)
     if configuration is not None and configuration.task_push_notification_config is not None:
-        return await _accept_pushed(service, call, request)
-    return await _accept_once(service, call, request, None)
+        send.push = await inline_config(service, call, request)
+    if (call.idempotency_key or call.extensions) and (key := key_of(call, request)):
+        asked = await _named_by_content(send)
+        return await service.sends.once(
+            send.namespace, key, asked, lambda record: _take(replace(send, idempotency=record))
+        )
+    return await _take(send)
 
 
-async def _accept_pushed(
-    service: Service, call: Call, request: SendMessageRequest
-) -> Receipt | Message:
-    """The same for a message that comes with a push config."""
-    config = await inline_config(service, call, request)
-    return await _accept_once(service, call, request, config)
+async def _take(send: _Send) -> Receipt | Message:
+    """Take a message to the task it names; if it names none, begin one."""
+    files, message = send.service.tasks.files, send.request.message
+    if files is not None and any(map(_is_file, message.parts)):
+        message.parts = await refer_parts(
+            files, send.namespace, message.parts, lambda: [send.service.base_url(send.call)]
+        )
+    if message.metadata is not None and is_fork(message):
+        return await _fork(send)
+    return await (_resume(send) if message.task_id else _begin(send))
 
 
-async def _accept_once(
-    service: Service,
-    call: Call,
-    request: SendMessageRequest,
-    push: TaskPushNotificationConfig | None,
-) -> Receipt | Message:
-    if not call.idempotency_key and not call.extensions:
-        return await _begin(service, call, request, None, push)
-    key = key_of(call, request)
-    if not key:
-        return await _begin(service, call, request, None, push)
-    namespace = service.namespace(request.tenant, call)
-    return await service.sends.once(
-        namespace, key, request, lambda record: _begin(service, call, request, record, push)
-    )
+def _is_file(part: Part) -> bool:
+    return part.url is not UNSET or (isinstance(part.raw, bytes) and len(part.raw) > SPILL)
 
 
-async def _begin(
-    service: Service,
-    call: Call,
-    request: SendMessageRequest,
-    idempotency: Idempotency | None,
-    push: TaskPushNotificationConfig | None,
-) -> Receipt | Message:
-    task_id = call.semantics.new_task_id
-    if request.message.task_id:
-        return await _resume(service, call, request, idempotency, push)
-    engine, namespace = service.engine, service.namespace(request.tenant, call)
-    if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
-        engine.tasks.check_capacity(caller=namespace.caller)
+async def _named_by_content(send: _Send) -> SendMessageRequest:
+    """Return a request with the digests of uploaded files instead of their addresses: who sends
+    again under a key may have uploaded them again.
+    """
+    service, request = send.service, send.request
+    files, message = service.tasks.files, request.message
+    if files is None or all(part.url is UNSET for part in message.parts):
+        return request
+    parts = [
+        await named_by_content(files, send.namespace, part, lambda: [service.base_url(send.call)])
+        for part in message.parts
+    ]
+    return replace(request, message=replace(message, parts=parts))
+
+
+async def _begin(send: _Send) -> Receipt | Message:
+    """Begin a task, or answer with a message if the skill makes no task."""
+    service, call, request, namespace = send.service, send.call, send.request, send.namespace
+    tasks, task_id = service.tasks, call.semantics.new_task_id
+    if not task_id and (namespace.caller or len(tasks.working) >= service.limits.tasks):
+        tasks.check_capacity(caller=namespace.caller)
     skill = await _choose(service, call, request)
     if task_id:
         check_id("id", task_id, "", service.limits)
-        while (unspoken := engine.runs.unspoken.get((namespace, task_id))) is not None:
-            await unspoken.spoken()  # of another sender of the same id
+        while (pending := service.engine.runs.pending_task(namespace, task_id)) is not None:
+            await asyncio.wait({pending.decided})  # of another sender of the same id
         if await _exists(service, namespace, task_id):
             request.message.task_id = task_id
-            return await _resume(service, call, request, idempotency, push)
+            return await _resume(send)
         if service.agent.checks_modes:
             service.agent.check_modes(skill, request.message)
-        engine.tasks.check_capacity(caller=namespace.caller)
+        tasks.check_capacity(caller=namespace.caller)
+    if request.message.metadata is not None and question_named(request.message):
+        raise not_found(task_id) if task_id else _no_task_named()
     if skill.makes_task or call.semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
         # here.
-        return await _start(service, call, request, skill, idempotency, push)
-    reply = await engine.reply(skill, request, service.sender(call))
-    return await _replied(service, reply, idempotency)
+        return await _start(send, skill)
+    reply = await service.engine.reply(skill, request, namespace, service.sender(call))
+    return await _replied(send, reply)
+
+
+def _no_task_named() -> InvalidParams:
+    what = "is required: the message names a question, and a question belongs to a task"
+    return InvalidParams(f"message.taskId: {what}", violations=(("message.taskId", what),))
 
 
 async def _exists(service: Service, namespace: Namespace, task_id: str) -> bool:
-    tasks = service.tasks
+    tasks, place = service.tasks, (namespace, task_id)
     return (
-        tasks.directory.log((namespace, task_id)) is not None
-        or await tasks.store.load(namespace, task_id) is not None
+        tasks.directory.log(place) is not None
+        or await tasks.store.load(*place) is not None
+        # made by another sender, while the store was asked
+        or tasks.directory.log(place) is not None
     )
 
 
@@ -172,84 +227,87 @@ async def _choose(service: Service, call: Call, request: SendMessageRequest) -> 
     return skill
 
 
-async def _start(
-    service: Service,
-    call: Call,
-    request: SendMessageRequest,
-    skill: Skill,
-    idempotency: Idempotency | None,
-    push: TaskPushNotificationConfig | None,
-) -> Receipt | Message:
-    """Begin a task."""
-    semantics = call.semantics
-    receipt, first_word = service.engine.runs.start(
+async def _start(send: _Send, skill: Skill) -> Receipt | Message:
+    """Make a task and start its run. The first output may decide that there is none."""
+    service, call = send.service, send.call
+    begun = service.engine.runs.start(
         skill,
-        request,
-        service.namespace(request.tenant, call),
+        send.request,
+        send.namespace,
         service.sender(call),
-        idempotency=idempotency,
+        idempotency=send.idempotency,
         origin=call.origin,
-        task_id=semantics.new_task_id,
-        always_task=semantics.always_task,
+        task_id=call.semantics.new_task_id,
+        always_task=call.semantics.always_task,
     )
+    receipt, reply = begun.receipt, None
     try:
-        if push is not None:  # nothing was awaited: the commit of the message is still to come
-            register(service, call, push, receipt)
-        reply = await first_word.said if first_word is not None else None
-        if reply is None:
-            await _settled(service, receipt, idempotency)
-            return receipt
+        if send.push is not None:  # nothing was awaited: the commit of the message is to come
+            register(service, call, send.push, receipt)
+        if begun.pending is not None:
+            reply = await begun.pending.decided
+        if send.idempotency is not None and reply is None:
+            await receipt.stored()  # else somebody may have used the key
     except BaseException:
         receipt.close()
         raise
+    if reply is None:
+        return receipt
     receipt.close()
-    return await _replied(service, reply, idempotency)
+    return await _replied(send, reply)
 
 
-async def _resume(
-    service: Service,
-    call: Call,
-    request: SendMessageRequest,
-    idempotency: Idempotency | None,
-    push: TaskPushNotificationConfig | None,
-) -> Receipt:
+async def _resume(send: _Send) -> Receipt:
     """Take a message to the task it names."""
-    namespace = service.namespace(request.tenant, call)
+    service, call, message = send.service, send.call, send.request.message
     if service.has_scopes or service.agent.checks_modes:
-        await _check_task(service, call, namespace, request.message)
-    if push is not None:
-        await register_before(service, call, push, namespace, request.message.task_id)
+        await _check_task(service, call, send.namespace, message)
+    before_post = None
+    if send.push is not None:
+        before_post = await register_before(
+            service, call, send.push, send.namespace, message.task_id
+        )
     receipt = await service.engine.resume(
-        request,
-        namespace,
+        send.request,
+        send.namespace,
         service.sender(call),
-        idempotency=idempotency,
+        idempotency=send.idempotency,
         reopen=call.semantics.reopen,
+        if_generation=call.semantics.if_generation_match,
+        before_post=before_post,
     )
     try:
-        if push is not None:  # nothing was awaited: the commit of the message is still to come
-            register(service, call, push, receipt)
-        await _settled(service, receipt, idempotency)
+        if send.push is not None:  # nothing was awaited: the commit of the message is to come
+            register(service, call, send.push, receipt)
+        if send.idempotency is not None:
+            await receipt.stored()  # else somebody may have used the key
     except BaseException:
         receipt.close()
         raise
     return receipt
 
 
-async def _settled(service: Service, receipt: Receipt, idempotency: Idempotency | None) -> None:
-    """Return when nobody else can have used the key of a message, or the id of its task.
+async def _fork(send: _Send) -> Receipt:
+    """Make a task of what another had done up to one of its events."""
+    service, call = send.service, send.call
+    fork = await forked(service, call, send.request, send.idempotency)
+    receipt = await service.engine.forks.fork(fork)
+    try:
+        if send.push is not None:  # nothing was awaited: the commit of the fork is to come
+            register(service, call, send.push, receipt)
+        if send.idempotency is not None:
+            await receipt.stored()  # else somebody may have used the key
+    except BaseException:
+        receipt.close()
+        raise
+    return receipt
 
-    Where other processes use the store too, its commit may be refused.
-    """
-    if idempotency is not None and service.tasks.store.is_shared:
-        await receipt.stored()
 
-
-async def _replied(service: Service, reply: Message, idempotency: Idempotency | None) -> Message:
+async def _replied(send: _Send, reply: Message) -> Message:
     """A message is the answer: who sends again under the same key gets it too."""
-    if idempotency is not None:
-        idempotency.reply = v1.encode(reply)
-        if not await service.tasks.writer.submit(idempotency):
+    if send.idempotency is not None:
+        send.idempotency.reply = v1.encode(reply)
+        if not await send.service.tasks.writer.submit(send.idempotency):
             raise Lost()
     return reply
 

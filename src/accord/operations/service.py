@@ -9,8 +9,10 @@ from ..auth import Authenticator, Caller
 from ..engine import offload
 from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
-from ..engine.skills import AgentBase, Skill
+from ..engine.skills import AgentDefinition, Skill
+from ..files import Address, Given, Giver
 from ..model import (
+    FILES,
     AgentCard,
     ExtensionSupportRequired,
     InvalidParams,
@@ -28,6 +30,8 @@ from .quota import Quota
 
 __all__ = ["Admission", "Service"]
 
+GRPC_FILES = 3 << 20  # bytes of files in one message: clients take 4 MiB, if nothing is said
+
 
 class Admission(NamedTuple):
     """An operation that may be run."""
@@ -42,7 +46,7 @@ class Service:
     def __init__(
         self,
         engine: Engine,
-        agent: AgentBase,
+        agent: AgentDefinition,
         card: AgentCard,
         authenticator: Authenticator | None = None,
         notifier: Notifier | None = None,
@@ -58,6 +62,9 @@ class Service:
         # makes the card for such an address; None if the agent has one address of its own
         self.card_at: Callable[[str], AgentCard] | None = None
         self.path = ""  # that the agent is below, beside others
+        self.address = ""  # the agent's own, if the user has given one
+        self.reached_at: Callable[[], str] = lambda: "http://localhost"  # if not asked over HTTP
+        self.giver: Giver | None = None  # writes files into answers; None: there are none
         self.tasks = engine.tasks
         self.quota = Quota(engine.tasks.store, engine.limits.stored_per_caller)
         self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
@@ -67,6 +74,8 @@ class Service:
         self.tenants: Callable[[str], Service | None] | None = None
         # asked before every operation; raises what the caller gets instead
         self.admit: Callable[[str, Call, Any], Awaitable[Admission]] | None = None
+        # asked before an upload begins; raises what the caller gets instead
+        self.admit_upload: Callable[[Caller], None] | None = None
 
     def of_tenant(self, request: Any) -> "tuple[Service, Any]":
         """Return the service a request is for, which names its agent as tenant, and the request as
@@ -105,9 +114,26 @@ class Service:
             raise PermissionDenied("these credentials are for another tenant")
         return Namespace(self.agent.name, tenant or caller.tenant, caller.identity)
 
+    def base_url(self, call: Call) -> str:
+        """Return the address of this agent, as this caller reaches it."""
+        if self.address or call.base_url is None:
+            return self.address or self.reached_at()
+        return call.base_url()
+
+    def given(self, tenant: str, call: Call) -> Given | None:
+        """Return how files go into the answer to a call; None if there are no files here."""
+        if self.giver is None:
+            return None
+        is_signed = not call.caller.name or FILES in call.extensions
+        if call.base_url is None:  # over gRPC bytes are bytes, and an address is another way in
+            address = Address(self.base_url(call), is_signed, GRPC_FILES, GRPC_FILES)
+        else:
+            address = Address(self.base_url(call), is_signed)
+        return self.giver.given(self.namespace(tenant, call), address)
+
     def sender(self, call: Call) -> Sender:
         """What is recorded of who sends a message."""
-        headers = recorded_headers(call.request_headers, self._recorded)
+        headers = recorded_headers(call.request_headers, self._recorded) if self._recorded else ()
         trace = recorded_trace()
         if not call.caller.name and not call.extensions and not headers and trace is NO_TRACE:
             return NOBODY

@@ -4,16 +4,17 @@ no names of their own.
 A version of the protocol is a row of `VERSIONS`: its codecs and its names for the operations.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model import A2AError, VersionNotSupported
-from ..protocol import Codec, CodecChoice, RestCodec, legacy, legacy_card
+from ..protocol import NEWEST, NEWEST_OLD, Codec, CodecChoice, RestCodec, legacy, legacy_card
 from ..protocol.v01 import codec as v01
 from ..protocol.v03 import codec as v03
 from ..protocol.v03 import grpc as v03_grpc
 from ..protocol.v03 import rest as v03_rest
 from ..protocol.v1 import codec as v1
+from ..protocol.v11 import codec as v11
 from .call import Call
 from .card import get_card, get_extended_card
 from .push import create_push_config, delete_push_config, get_push_config, list_push_configs
@@ -23,20 +24,23 @@ from .tasks import cancel_task, get_task, list_tasks, subscribe_to_task
 
 __all__ = [
     "ASSUMED",
+    "NEWEST",
     "OPERATIONS",
+    "PREVIEWS",
     "VERSIONS",
     "Operation",
     "Route",
     "RpcMethod",
     "Version",
     "known_version",
+    "major_minor",
     "methods",
     "numbers",
     "served",
 ]
 
 # The version of a caller who names none, unless the method or path shows it (A2A 1.0, section 3.6).
-ASSUMED = "0.3"
+ASSUMED = NEWEST_OLD
 
 
 class Operation(NamedTuple):
@@ -89,8 +93,13 @@ class Version(NamedTuple):
     )
     grpc_text: Callable[[A2AError], str] = str  # what an error says
     grpc_tenant: str = ""  # metadata that name a tenant; empty: it is in the request
+    grpc_extensions: str = "a2a-extensions"  # metadata that name extensions
+    # its package was never used by versions that have another: who names one of them is refused
+    grpc_is_closed: bool = False
+    grpc_pool: Callable[[], Any] | None = None  # its schema, if that is not with the others
     # pushed are whole tasks, as this codec writes them; None: events, as streams of 1.0 show them
     push_codec: Codec | None = None
+    pushes_events: bool = False  # `push_codec` writes events, not tasks
     push_type: str = "application/json"
 
 
@@ -110,16 +119,15 @@ OPERATIONS = {
         Operation("ListTaskPushNotificationConfigs", list_push_configs),
         Operation("DeleteTaskPushNotificationConfig", delete_push_config),
         Operation("GetExtendedAgentCard", get_extended_card),
-        Operation(
-            "GetAgentCard", get_card, is_droppable=True, is_public=True
-        ),  # 0.3 on gRPC, where no well-known address is
+        # 0.3 on gRPC, where no well-known address is.
+        Operation("GetAgentCard", get_card, is_droppable=True, is_public=True),
     )
 }
 
 _CONFIGS = "/tasks/{taskId}/pushNotificationConfigs"
 
 V1_0 = Version(
-    "1.0",
+    NEWEST,
     {name: name for name in OPERATIONS if name != "GetAgentCard"}
     | {  # the names of the drafts before 1.0
         "SetTaskPushNotificationConfig": "CreateTaskPushNotificationConfig",
@@ -146,6 +154,17 @@ V1_0 = Version(
     grpc={name: name for name in OPERATIONS if name != "GetAgentCard"},
     grpc_service="lf.a2a.v1.A2AService",
     push_type="application/a2a+json",
+)
+
+# Shares all its names with 1.0.
+V1_1 = V1_0._replace(
+    number="1.1",
+    rpc_codec=v11.CODEC,
+    rest_codec=v11.CODEC,
+    grpc_codec=v11.CODEC,
+    grpc_pool=v11.grpc_pool,
+    push_codec=v11.CODEC,
+    pushes_events=True,
 )
 
 _OLD_ROUTES = (
@@ -240,6 +259,8 @@ V0_3 = Version(
     grpc_for=v03_grpc.for_caller,
     grpc_text=v03_grpc.error_text,
     grpc_tenant=v03_grpc.TENANT,
+    grpc_extensions="x-a2a-extensions",
+    grpc_is_closed=True,
     push_codec=v03.CODEC,
 )
 
@@ -264,24 +285,36 @@ V0_1 = Version(
 )
 
 VERSIONS = (V1_0, V0_3, V0_1)
+PREVIEWS = (V1_1,)  # not released: used only where somebody asks for them
 
 
-def served(wanted: Sequence[str] | None) -> tuple[Version, ...]:
-    """Return the versions of these numbers, all of them for None; raises ValueError for one that is
-    not known.
+def served(wanted: Sequence[str] | None, previews: Sequence[str] = ()) -> tuple[Version, ...]:
+    """Return the versions of these numbers, all of them for None, and these previews; raises
+    ValueError for one that is not known.
     """
+    unknown = set(previews) - numbers(PREVIEWS)
+    if unknown:
+        raise ValueError(
+            f"previews {', '.join(sorted(unknown))}: choose from "
+            f"{', '.join(sorted(numbers(PREVIEWS)))}"
+        )
+    ahead = tuple(version for version in PREVIEWS if version.number in previews)
     if wanted is None:
-        return VERSIONS
-    found = tuple(
-        version for version in VERSIONS if {version.number, *version.aliases} & set(wanted)
-    )
+        return (*VERSIONS, *ahead)
+    known = (*VERSIONS, *ahead)
+    found = tuple(version for version in known if {version.number, *version.aliases} & set(wanted))
     unknown = set(wanted) - numbers(found)
+    if unknown & numbers(PREVIEWS):
+        names = ", ".join(sorted(unknown & numbers(PREVIEWS)))
+        raise ValueError(
+            f"version {names} is a preview; serve it with previews=[{names!r}] (--preview {names})"
+        )
     if unknown or not found:
         raise ValueError(
             f"versions {', '.join(sorted(unknown)) or '(none)'}: choose from "
-            f"{', '.join(sorted(numbers(VERSIONS)))}"
+            f"{', '.join(sorted(numbers(known)))}"
         )
-    return found
+    return (*found, *(version for version in ahead if version not in found))
 
 
 def numbers(versions: Sequence[Version]) -> frozenset[str]:
@@ -291,11 +324,16 @@ def numbers(versions: Sequence[Version]) -> frozenset[str]:
     )
 
 
+def major_minor(given: str) -> str:
+    """Return a version as callers name it without its patch number."""
+    return ".".join(given.strip().split(".")[:2])
+
+
 def known_version(given: str, known: frozenset[str]) -> str:
     """Return a version as Major.Minor, empty for none; raises VersionNotSupported for one that is
     not known.
     """
-    version = ".".join(given.strip().split(".")[:2])
+    version = major_minor(given)
     if version and version not in known:
         supported = ", ".join(sorted(known))
         raise VersionNotSupported(
@@ -313,6 +351,7 @@ class RpcMethod(NamedTuple):
     codec: Codec
     choice: CodecChoice | None = None
     lax: frozenset[str] = frozenset()  # origins of codecs whose requests may leave out `jsonrpc`
+    named: Mapping[str, Codec] = {}  # of versions that are used only if the caller names them
 
 
 def methods(versions: Sequence[Version]) -> dict[str, RpcMethod]:
@@ -323,15 +362,24 @@ def methods(versions: Sequence[Version]) -> dict[str, RpcMethod]:
     for version in versions:
         for method in version.rpc:
             having.setdefault(method, []).append(version)
-    return {
-        method: RpcMethod(
-            OPERATIONS[found[0].rpc[method]],
-            found[0].rpc_codec,
-            Shared(found) if len(found) > 1 else None,
-            frozenset(version.rpc_codec.origin for version in found if version.is_lax),
-        )
-        for method, found in having.items()
+    return {method: _method(method, found) for method, found in having.items()}
+
+
+def _method(name: str, versions: Sequence[Version]) -> RpcMethod:
+    released = [version for version in versions if version not in PREVIEWS] or versions
+    named = {
+        number: version.rpc_codec
+        for version in versions
+        if version not in released
+        for number in numbers([version])
     }
+    return RpcMethod(
+        OPERATIONS[released[0].rpc[name]],
+        released[0].rpc_codec,
+        Shared(released) if len(released) > 1 else None,
+        frozenset(version.rpc_codec.origin for version in released if version.is_lax),
+        named,
+    )
 
 
 class Shared:
@@ -350,9 +398,8 @@ class Shared:
         if hint in self._by_number:
             return self._by_number[hint]
         task_id = legacy.task_id_of(legacy.load(params))
-        return (
-            task_id if isinstance(task_id, str) else self._first
-        )  # which says what is wrong with it
+        # Which says what is wrong with it.
+        return task_id if isinstance(task_id, str) else self._first
 
     def for_origin(self, origin: str) -> Codec:
         return self._by_origin.get(origin, self._first)

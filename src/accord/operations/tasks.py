@@ -7,6 +7,8 @@ import functools
 import hashlib
 import logging
 
+import msgspec
+
 from ..engine import LARGE
 from ..engine.log import STATE_NUMBER, Log, state_of
 from ..engine.reading import View
@@ -30,23 +32,56 @@ from .validation import check_history_length, check_id, check_list, since_ms
 __all__ = ["cancel_task", "get_task", "list_tasks", "subscribe_to_task"]
 
 DEFAULT_PAGE = 50
-INEXACT = (
-    (b"accord-total", b"at-least"),
-)  # counting all tasks that match would take too long: totalSize is how far that went
+LONG_POLL_S = 30.0  # proxies often close what is silent for a minute
+# Counting all tasks that match would take too long: totalSize is how far that went.
+INEXACT = ((b"accord-total", b"at-least"),)
 
 log_ = logging.getLogger("accord")
 
 
 async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Snapshot:
-    """Return the task, or raise TaskNotFound if it is not this caller's to see."""
+    """Return the task, or raise TaskNotFound if it is not this caller's to see. With a generation
+    the caller knows, wait for a while until the task is beyond it.
+    """
     check_id("id", request.id, request.tenant, service.limits)
     check_history_length(request.history_length)
-    snapshot = await service.tasks.reader.peek(
-        service.namespace(request.tenant, call), request.id, request.history_length
-    )
+    namespace = service.namespace(request.tenant, call)
+    if call.semantics.current_generation is not None:
+        await _wait_beyond(service, namespace, request.id, call.semantics.current_generation)
+        # Whoever asks again for the same call has waited.
+        call.semantics = msgspec.structs.replace(call.semantics, current_generation=None)
+    reader = service.tasks.reader
+    snapshot = await reader.peek(namespace, request.id, request.history_length)
     if snapshot is None:
         raise not_found(request.id)
+    if call.semantics.has_timeline:
+        length = request.history_length
+        return await reader.with_timeline(namespace, request.id, snapshot, length)
     return snapshot
+
+
+async def _wait_beyond(service: Service, namespace: Namespace, task_id: str, known: int) -> None:
+    """Return when the task is beyond this generation, when it has ended, or after 30 s. Counts as a
+    stream of the task.
+    """
+    tasks = service.tasks
+    task = await tasks.find(namespace, task_id)
+    if task is None or _stored_generation(task) > known:
+        return  # nothing is held, so it is no stream
+    tasks.views.check(namespace, task_id)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LONG_POLL_S
+    view = await tasks.views.latest(task)
+    try:
+        while view.cursor <= known and (left_s := until - loop.time()) > 0:
+            if await view.next(left_s) == []:
+                return
+    finally:
+        view.close()
+
+
+def _stored_generation(task: Log | Record) -> int:
+    return task.stored_at[1] if isinstance(task, Log) else task.seq
 
 
 async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> TaskPage:
@@ -68,8 +103,13 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     if not page.is_exact:
         call.headers = INEXACT
     tasks = await _fitting(service, page, request)
+    shown = [(task, record.seq) for task, record in zip(tasks, page.tasks, strict=False) if task]
     return TaskPage(
-        [task for task in tasks if task], _write_token(page.next, namespace), size, page.total
+        [task for task, _ in shown],
+        _write_token(page.next, namespace),
+        size,
+        page.total,
+        [seq for _, seq in shown],
     )
 
 
@@ -140,14 +180,12 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
     if RESUME in call.extensions and call.last_event is not None:
         if call.last_event <= task.seq:
             return await tasks.views.after(task, call.last_event)
-        return await tasks.views.now(
-            task
-        )  # a cursor beyond the log: the task as it is, which is the sign of a gap
+        # A cursor beyond the log: the task as it is, which is the sign of a gap.
+        return await tasks.views.now(task)
     state = task.state if isinstance(task, Log) else state_of(task.state)
     if state in FINAL and not call.semantics.ends_with_snapshot:
-        await tasks.reader.stored_snapshot(
-            task
-        )  # an end is told when it is stored, also as the reason of a refusal
+        # An end is told when it is stored, also as the reason of a refusal.
+        await tasks.reader.stored_snapshot(task)
         raise UnsupportedOperation(f"task {request.id} is already {state.word}", taskId=request.id)
     return await tasks.views.now(task)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ..model import (
+    QUESTION,
     InvalidParams,
     Limits,
     ListTasksRequest,
@@ -15,6 +16,7 @@ from ..model import (
     Metadata,
     Role,
     SendMessageRequest,
+    question_named,
 )
 
 __all__ = [
@@ -32,10 +34,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def check_send(request: SendMessageRequest, limits: Limits) -> None:
+def check_send(request: SendMessageRequest, limits: Limits, *, needs_parts: bool = True) -> None:
     """Raise InvalidParams naming every field that is wrong."""
     message, configuration = request.message, request.configuration
-    wrong = list(_message(message, limits))
+    wrong = list(_message(message, limits, needs_parts))
     wrong += _metadata("metadata", request.metadata, limits)
     wrong += _id("tenant", request.tenant, limits)
     if configuration is not None:
@@ -89,7 +91,7 @@ def since_ms(text: str) -> int | None:
     )
 
 
-def _message(message: Message, limits: Limits) -> Iterable[tuple[str, str]]:
+def _message(message: Message, limits: Limits, needs_parts: bool) -> Iterable[tuple[str, str]]:
     if not message.message_id:
         yield "message.messageId", "is required"
     yield from _id("message.messageId", message.message_id, limits)
@@ -97,11 +99,15 @@ def _message(message: Message, limits: Limits) -> Iterable[tuple[str, str]]:
     yield from _id("message.contextId", message.context_id, limits)
     if message.role is Role.UNSPECIFIED:
         yield "message.role", "is required: ROLE_USER"
-    if not message.parts:
+    if not message.parts and needs_parts:
         yield "message.parts", "needs at least one part"
     elif len(message.parts) > limits.parts:
         yield "message.parts", f"has {len(message.parts)} parts; {limits.parts} are allowed"
     yield from _metadata("message.metadata", message.metadata, limits)
+    # Else it would answer whatever is asked when it arrives.
+    if message.metadata and QUESTION in message.metadata and not question_named(message):
+        what = 'does not name a question: it has to be {"id": ...} with the id of the question'
+        yield f"message.metadata[{QUESTION}]", what
     for i, part in enumerate(message.parts):
         if part.metadata is not None:
             yield from _metadata(f"message.parts[{i}].metadata", part.metadata, limits)

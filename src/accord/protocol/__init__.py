@@ -18,14 +18,27 @@ if TYPE_CHECKING:
     from .contract import Semantics as Semantics
     from .contract import Snapshot as Snapshot
     from .contract import TaskPage as TaskPage
+    from .contract import Timeline as Timeline
     from .contract import encoded_size as encoded_size
     from .legacy_card import MEMBERS_SINCE_02 as MEMBERS_SINCE_02
     from .legacy_card import SCHEME_MEMBERS as SCHEME_MEMBERS
+    from .legacy_card import card_version as card_version
+    from .legacy_card import card_versions as card_versions
+    from .legacy_card import needed_members as needed_members
     from .mending import MessageIds as MessageIds
     from .mending import Note as Note
     from .mending import read_mended as read_mended
+    from .numbers import NEWEST as NEWEST
+    from .numbers import NEWEST_OLD as NEWEST_OLD
+    from .numbers import BindingName as BindingName
+    from .numbers import PreviewNumber as PreviewNumber
+    from .numbers import VersionNumber as VersionNumber
     from .shallow import outline as outline
     from .shallow import texts as texts
+    from .spoken import SPOKEN as SPOKEN
+    from .spoken import SpokenVersion as SpokenVersion
+    from .spoken import is_old as is_old
+    from .spoken import spoken_version as spoken_version
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
@@ -42,13 +55,26 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Note": "mending",
             "RestCodec": "contract",
             "SCHEME_MEMBERS": "legacy_card",
+            "card_version": "legacy_card",
+            "card_versions": "legacy_card",
+            "needed_members": "legacy_card",
             "Semantics": "contract",
             "Snapshot": "contract",
             "TaskPage": "contract",
+            "Timeline": "contract",
             "outline": "shallow",
             "read_mended": "mending",
             "status_error": "client",
             "texts": "shallow",
+            "NEWEST": "numbers",
+            "NEWEST_OLD": "numbers",
+            "BindingName": "numbers",
+            "PreviewNumber": "numbers",
+            "VersionNumber": "numbers",
+            "SPOKEN": "spoken",
+            "SpokenVersion": "spoken",
+            "is_old": "spoken",
+            "spoken_version": "spoken",
             "encoded_size": "contract",
         },
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..model import A2AError, Event, Message, Task, TaskState
+from ..model import A2AError, Event, Message, Task, TaskState, TimelineEntry
 
 __all__ = [
     "DEFAULT_SEMANTICS",
@@ -21,6 +21,7 @@ __all__ = [
     "Semantics",
     "Snapshot",
     "TaskPage",
+    "Timeline",
     "encoded_size",
 ]
 
@@ -47,9 +48,22 @@ class Semantics(msgspec.Struct, frozen=True):
     # Setting a push config without a URL deletes it. Getting one that doesn't exist returns one
     # without a URL.
     empty_url_removes_push: bool = False
+    # Answer a GetTask when the task is beyond this generation, or after a while.
+    current_generation: int | None = None
+    # Take a message only if its task is at this generation.
+    if_generation_match: int | None = None
+    # Tasks in answers show how they came about.
+    has_timeline: bool = False
 
 
 DEFAULT_SEMANTICS = Semantics()
+
+
+class Timeline(msgspec.Struct, gc=False):
+    """How a task came about: what its log says, while that is kept."""
+
+    entries: list[TimelineEntry]
+    artifacts: dict[str, tuple[int, int]]  # by id: the first and the last event that wrote it
 
 
 class Snapshot(msgspec.Struct, gc=False):
@@ -59,6 +73,7 @@ class Snapshot(msgspec.Struct, gc=False):
     state: TaskState
     head: bytes  # a JSON object: the task without its artifacts
     artifacts: bytes  # a JSON array
+    timeline: Timeline | None = None  # for versions that show it
 
     @property
     def data(self) -> bytes:
@@ -92,6 +107,7 @@ class TaskPage(msgspec.Struct):
     next_page_token: str
     page_size: int
     total_size: int
+    seqs: list[int] = []  # the number of each task's last event
 
 
 def encoded_size(answer: Any) -> int:
@@ -134,11 +150,12 @@ class Codec(Protocol):
         ...
 
     def frames(
-        self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
+        self, event: Event | Message, *, seq: int, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
         """Return the frames that carry one event of a stream, usually one.
 
-        `index` takes an artifact's id and returns its position in the task.
+        `seq` is the event's number, 0 for a message that is the whole answer. `index` takes an
+        artifact's id and returns its position in the task.
         """
         ...
 

@@ -4,12 +4,23 @@ The members each version needs are disjoint, so one object carries all: to the 1
 version adds its own.
 """
 
+import re
+
 import msgspec
 
 from ..model import AgentCard
 from .legacy import Json
 
-__all__ = ["MEMBERS_SINCE_02", "SCHEME_MEMBERS", "add_v01", "add_v03", "union"]
+__all__ = [
+    "MEMBERS_SINCE_02",
+    "SCHEME_MEMBERS",
+    "add_v01",
+    "add_v03",
+    "card_version",
+    "card_versions",
+    "needed_members",
+    "union",
+]
 
 _FLOWS = ("authorizationCode", "clientCredentials", "implicit", "password")
 # The type of a security scheme before 1.0, and the member of 1.0 that holds such a scheme.
@@ -28,7 +39,55 @@ MEMBERS_SINCE_02 = (
     "preferredTransport",
     "additionalInterfaces",
 )
+_NEEDED = {
+    "0.1": ("name", "url", "version", "capabilities", "skills"),
+    "0.2": (
+        "name",
+        "description",
+        "url",
+        "version",
+        "capabilities",
+        "defaultInputModes",
+        "defaultOutputModes",
+        "skills",
+    ),
+}
+_NEEDED["0.3"] = (*_NEEDED["0.2"], "protocolVersion")
 _TYPES = {member: type_ for type_, member in SCHEME_MEMBERS.items()}
+
+
+def card_version(card: Json) -> str:
+    """Return the version a card is written in; empty for 1.0 and later."""
+    if "supportedInterfaces" in card:
+        return ""
+    named = re.match(r"0\.\d", str(card.get("protocolVersion") or ""))
+    if named:
+        return named[0]
+    return "0.1" if "authentication" in card or "defaultInputModes" not in card else "0.2"
+
+
+def needed_members(version: str) -> tuple[str, ...]:
+    """Return the members that every card of an old version has."""
+    return _NEEDED.get(version, _NEEDED["0.3"])
+
+
+def card_versions(card: Json) -> tuple[str, ...]:
+    """Return the versions that an agent may speak whose card names none, by the members of the
+    card: the likeliest first.
+    """
+    capabilities = card.get("capabilities")
+    if any(name in card for name in MEMBERS_SINCE_02) or (
+        isinstance(capabilities, dict) and "extensions" in capabilities
+    ):
+        return ("0.2",)
+    skills = card.get("skills")
+    is_untagged = isinstance(skills, list) and any(
+        isinstance(skill, dict) and "tags" not in skill for skill in skills
+    )
+    is_first = is_untagged or "authentication" in card
+    if is_first or "defaultInputModes" not in card or "description" not in card:
+        return ("0.1",)
+    return ("0.3", "0.1")
 
 
 def union(card: AgentCard) -> Json:

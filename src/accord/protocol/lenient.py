@@ -16,6 +16,7 @@ import msgspec
 import msgspec.inspect as mi
 
 from ..model import InvalidParams, TaskState
+from . import text
 
 __all__ = ["bad_field", "convert"]
 
@@ -35,7 +36,7 @@ def convert(value: Any, type_: type[T]) -> T:
 
 def bad_field(error: msgspec.ValidationError) -> InvalidParams:
     """Turn a decoder's complaint into InvalidParams with a field violation."""
-    what, path = _place(str(error))
+    what, path = _place(text.in_plain_words(error))
     member = _MEMBER.search(what)
     if member is not None:
         path = f"{path}.{member['name']}" if path else member["name"]
@@ -43,14 +44,14 @@ def bad_field(error: msgspec.ValidationError) -> InvalidParams:
     return _refuse(path, what)
 
 
-def _place(text: str) -> tuple[str, str]:
+def _place(complaint: str) -> tuple[str, str]:
     """Split an error of msgspec into what is wrong and where. The place is missing if it is the
     whole value.
     """
-    what, at, where = text.rpartition(" - at ")
+    what, at, where = complaint.rpartition(" - at ")
     where = where.removeprefix("key in ")
     if not at or not where.startswith("`$") or not where.endswith("`"):
-        return text, ""
+        return complaint, ""
     return what, where[2:-1].lstrip(".")
 
 
@@ -81,7 +82,7 @@ def _normal(value: Any, node: mi.Type, path: str) -> Any:
         case mi.BytesType() if isinstance(value, str):
             return _normal_base64(value, path)
         case mi.IntType():
-            return _normal_int(value, path)
+            return _normal_int(value, node, path)
     return value
 
 
@@ -130,11 +131,13 @@ def _normal_base64(value: str, path: str) -> str:
         raise _refuse(path, "is not base64") from None
 
 
-def _normal_int(value: Any, path: str) -> Any:
+def _normal_int(value: Any, node: mi.IntType, path: str) -> Any:
     if (isinstance(value, float) and value.is_integer()) or (
-        isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,11}", value)
+        isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value)
     ):
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value not in _INT32:
-        raise _refuse(path, "does not fit 32 bits")
+    allowed = range(node.ge or 0, node.le + 1) if node.le is not None else _INT32
+    if isinstance(value, int) and not isinstance(value, bool) and value not in allowed:
+        within = "does not fit 32 bits" if node.le is None else "is not from 0 to 2^63 - 1"
+        raise _refuse(path, within)
     return value

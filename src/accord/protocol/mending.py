@@ -5,6 +5,7 @@ is made up. A member that can't be read is left out, so that it does not cost th
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -30,7 +31,7 @@ _UNREADABLE = (
     msgspec.MsgspecError,
 )
 _WRAPPERS = ("task", "statusUpdate", "status_update", "artifactUpdate", "artifact_update")
-_EMPTY_IDS = (b'"messageId":""', b'"messageId": ""', b'"message_id":""', b'"message_id": ""')
+_EMPTY_ID = re.compile(rb'"message(?:Id|_id)": ?""')
 
 _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -76,7 +77,7 @@ class MessageIds:
 
 def has_empty_id(raw: bytes) -> bool:
     """Return whether this JSON may hold a message with an empty id, which is as good as none."""
-    return any(empty in raw for empty in _EMPTY_IDS)
+    return _EMPTY_ID.search(raw) is not None
 
 
 def read_mended(

@@ -8,7 +8,17 @@ import msgspec
 
 from ..model import InvalidRequest, Limits, ParseError
 
-__all__ = ["NO_ID", "Envelope", "check", "depth", "id_of", "loads", "open_envelope", "parse_error"]
+__all__ = [
+    "NO_ID",
+    "Envelope",
+    "check",
+    "depth",
+    "id_of",
+    "in_plain_words",
+    "loads",
+    "open_envelope",
+    "parse_error",
+]
 
 NO_ID = b"null"
 _NO_PARAMS = b"{}"
@@ -32,6 +42,27 @@ _STRINGS = 512  # that are skipped one by one
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
+
+# What msgspec says of a value of the wrong type, and how a user names the types.
+_WRONG_TYPE = re.compile(
+    r"Expected `(?P<wanted>[a-z |]+)`(?P<bounds>[^`]*)(?:`(?P<found>[a-z]+)`)?"
+)
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "bytes": "text in base64",
+    "date": "a date",
+    "datetime": "a date and time",
+    "decimal": "a number",
+    "duration": "a duration",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "text",
+    "time": "a time",
+    "uuid": "a UUID",
+}
 
 _json = msgspec.json.Decoder()
 
@@ -68,7 +99,9 @@ def open_envelope(body: bytes, limits: Limits) -> Envelope:
         found = _decode_envelope(body)
     except msgspec.ValidationError as problem:
         loads(body)
-        raise InvalidRequest(f"Request payload validation error: {problem}") from None
+        raise InvalidRequest(
+            f"Request payload validation error: {in_plain_words(problem)}"
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise parse_error(problem) from None
     id_, params = bytes(found.id), bytes(found.params)
@@ -143,6 +176,19 @@ def parse_error(error: Exception) -> ParseError:
     if isinstance(error, RecursionError):
         return ParseError("Invalid JSON payload: nested too deep")
     return ParseError(f"Invalid JSON payload: {error}")
+
+
+def in_plain_words(error: msgspec.ValidationError | str) -> str:
+    """Return what msgspec says is wrong, with types named as a user knows them: "expected a whole
+    number or null, got text" for "Expected `int | null`, got `str`".
+    """
+    said = str(error)
+    match = _WRONG_TYPE.match(said)
+    if match is None:
+        return said
+    wanted = " or ".join(_TYPES.get(one, one) for one in match["wanted"].split(" | "))
+    found = match["found"] or ""
+    return f"expected {wanted}{match['bounds']}{_TYPES.get(found, found)}{said[match.end() :]}"
 
 
 def _outside(raw: bytes) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .delivery import Deliverer as Deliverer
     from .delivery import Notification as Notification
+    from .delivery import SeenAttempt as SeenAttempt
     from .delivery import Verdict as Verdict
     from .hooks import Hook as Hook
     from .notifier import Notifier as Notifier
@@ -30,6 +31,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "PushSettings": "settings",
             "Receiver": "receiver",
             "Refusal": "receiver",
+            "SeenAttempt": "delivery",
             "Verdict": "delivery",
             "listening": "serving",
         },

@@ -4,13 +4,13 @@ import datetime
 import enum
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..model import whole_number
-from ..net import AgentFault, Http, Request
+from ..net import AgentFault, Http, Request, Response, origin_of
 from ..observe import NO_TRACE, Trace, child_of, tracing
 from .hooks import Hook
 from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
@@ -18,7 +18,7 @@ from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_o
 if TYPE_CHECKING:
     from ..auth import Keyring
 
-__all__ = ["AttemptResult", "Deliverer", "Notification", "Verdict"]
+__all__ = ["AttemptResult", "Deliverer", "Notification", "SeenAttempt", "Verdict"]
 
 TOKEN_HEADER = "X-A2A-Notification-Token"
 SIGNATURE_HEADER = "X-A2A-Signature"
@@ -53,8 +53,23 @@ class Notification(NamedTuple):
     trace: Trace = NO_TRACE  # the one the task belongs to
 
 
+class SeenAttempt(NamedTuple):
+    """An attempt as somebody who watches sees it."""
+
+    what: Notification
+    endpoint: str  # the origin of the webhook: the rest of its address may be a secret
+    at_ms: int
+    ms: float
+    verdict: Verdict
+    error: str
+    headers: Mapping[str, str]
+    status: int  # 0 if there was no answer
+    answer_headers: Mapping[str, str]
+    answer: bytes
+
+
 class Deliverer:
-    """Signs and sends. Redirects are not followed, and answers are not read."""
+    """Signs and sends. Redirects are not followed, and of an answer only the status counts."""
 
     def __init__(
         self,
@@ -68,6 +83,7 @@ class Deliverer:
         self._keyring = keyring
         self._issuer = issuer
         self._timeout_s = timeout_s
+        self.on_attempt: Callable[[SeenAttempt], None] | None = None  # called after each
 
     async def attempt(self, hook: Hook, what: Notification) -> AttemptResult:
         spans = tracing()
@@ -83,16 +99,35 @@ class Deliverer:
             span.end()
 
     async def _attempt(self, hook: Hook, what: Notification) -> AttemptResult:
-        headers = self.headers(hook, what, int(time.time()))
+        since_s = time.time()
+        headers = self.headers(hook, what, int(since_s))
         request = Request("POST", hook.url, self._timeout_s, headers, what.body)
+        answer: Response | None = None
         try:
             answer = await self._http().fetch(request, limit=MAX_ANSWER)
         except AgentFault as error:
-            return AttemptResult(Verdict.LATER, _storable(error.fault), is_down=True)
-        return _judged(answer.status, answer.headers.get("Retry-After"))
+            result = AttemptResult(Verdict.LATER, _storable(error.fault), is_down=True)
+        else:
+            result = _judged(answer.status, answer.headers.get("Retry-After"))
+        if self.on_attempt is not None:
+            self.on_attempt(
+                SeenAttempt(
+                    what,
+                    origin_of(hook.url),
+                    int(since_s * 1000),
+                    (time.time() - since_s) * 1000,
+                    result.verdict,
+                    result.error,
+                    headers,
+                    0 if answer is None else answer.status,
+                    {} if answer is None else answer.headers,
+                    b"" if answer is None else answer.body,
+                )
+            )
+        return result
 
     def headers(self, hook: Hook, what: Notification, now_s: int) -> dict[str, str]:
-        """What goes with a body: who sends it, what the config asks for, and signatures."""
+        """Return the headers of a body: the sender, what the config asks for, and signatures."""
         sent_as = delivery_id(what.task_id, what.number, what.config_id)
         headers = {
             "Content-Type": what.content_type,
@@ -113,14 +148,16 @@ class Deliverer:
             )
         elif hook.scheme and hook.credentials:
             headers["Authorization"] = f"{hook.scheme} {hook.credentials}"
-        jwt = self._keyring().sign(self._claims(hook, what, now_s))
+        jwt = self._keyring().sign(self._claims(hook, what, sent_as, now_s))
         if hook.scheme.lower() == "bearer" and not hook.credentials:
             headers["Authorization"] = f"{hook.scheme} {jwt}"
         else:
             headers[SIGNATURE_HEADER] = jwt
         return headers
 
-    def _claims(self, hook: Hook, what: Notification, now_s: int) -> dict[str, object]:
+    def _claims(
+        self, hook: Hook, what: Notification, sent_as: str, now_s: int
+    ) -> dict[str, object]:
         return {
             "iss": self._issuer(),
             "aud": hook.url.partition("?")[0],
@@ -128,7 +165,7 @@ class Deliverer:
             "exp": now_s + VALID_S,
             "jti": secrets.token_urlsafe(12),
             "taskId": what.task_id,
-            "sub": delivery_id(what.task_id, what.number, what.config_id),
+            "sub": sent_as,
             "request_body_sha256": digest(what.body),
         }
 
@@ -160,7 +197,7 @@ def _judged(status: int, retry_after: str | None) -> AttemptResult:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """How long an endpoint asks to be left alone, at most an hour; None if it does not say."""
+    """Return how long an endpoint asks us to wait, at most an hour; None if it does not say."""
     if not retry_after:
         return None
     wait_s: float | None = whole_number(retry_after)

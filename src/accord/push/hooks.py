@@ -19,9 +19,8 @@ from ..model import (
     TaskPushNotificationConfig,
     Unavailable,
     new_id,
-    now_ms,
 )
-from ..net import Guard, Http, NotPublic, Request
+from ..net import Guard, Http, NotPublic, Request, parse_url
 from ..store import CommitFailed, Namespace, Push, PushStore
 from .settings import PushSettings
 from .signing import HMAC_SCHEME, secrets_of
@@ -44,7 +43,7 @@ _SCHEME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
 class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What of a webhook is nobody else's business; it is stored sealed."""
+    """Hold the secrets of a webhook, which are stored sealed."""
 
     url: str
     token: str = ""
@@ -171,12 +170,12 @@ class Hooks:
         return wrong
 
     async def _elsewhere(self, url: str) -> str:
-        """What is wrong with the addresses its name has now. A name that can't be resolved may be
-        tomorrow.
+        """Return what is wrong with the addresses its name has now. A name that can't be resolved
+        today is not refused.
         """
         from ..net import resolve  # brings aiohttp
 
-        host = self._guard.check_url(url).host
+        host = parse_url(url).host
         if self._guard.allows_name(host):
             return ""
         try:
@@ -224,10 +223,9 @@ class Hooks:
             task=task,
             id=config.id,
             namespace=namespace,
-            endpoint=self._guard.check_url(config.url).origin,
+            endpoint=parse_url(config.url).origin,
             version=version,
             data=self._keyring().seal(_encode(hook), context=context),
-            at_ms=now_ms(),
             has_artifacts=has_artifacts or self._settings.artifacts,
             sent=sent,
             upto=sent,

@@ -38,8 +38,8 @@ class Notifier:
         self._guard = guard
         self._network: Http | None = None
         self.hooks = Hooks(tasks.store.pushes, keyring, self._guard, self._http, settings, limits)
-        deliverer = Deliverer(self._http, keyring, issuer, timeout_s=settings.timeout_s)
-        self.outbox = Outbox(tasks, agents, self.hooks, deliverer, formats, settings)
+        self.deliverer = Deliverer(self._http, keyring, issuer, timeout_s=settings.timeout_s)
+        self.outbox = Outbox(tasks, agents, self.hooks, self.deliverer, formats, settings)
 
     def open(self) -> None:
         self.outbox.open()

@@ -10,17 +10,20 @@ import heapq
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from ..engine import Pump
 from ..engine.log import Event
 from ..engine.tasks import Tasks
-from ..model import Unavailable, now_ms
+from ..model import MethodNotFound, Unavailable
+from ..net import CircuitBreaker
 from ..observe import Trace
 from ..protocol import Codec
-from ..store import CommitFailed, DeadLetter, Outcome, Push
-from .breaker import Breaker
+from ..protocol.v1 import codec as v1
+from ..store import CommitFailed, DeadLetter, Namespace, Outcome, Push
 from .delivery import AttemptResult, Deliverer, Notification, Verdict
 from .hooks import Hook, Hooks
 from .settings import PushSettings
@@ -42,14 +45,16 @@ CLOSE_S = 2.0
 JITTER = 0.2
 RETRY_S = 1.0
 BREAKERS = 10_000
+LONGEST_S = 600.0  # that an endpoint which keeps failing is left alone
 FIRST_ATTEMPT_S = 0.1  # how long a blocking send waits for the first try of its last event
 
 
 class Format(NamedTuple):
-    """How a version of the protocol writes what is pushed."""
+    """Say how a version of the protocol writes push notifications."""
 
     content_type: str
     codec: Codec | None = None  # of the whole task; None: the event, as streams of 1.0 show it
+    is_event: bool = False  # the codec writes events, not tasks
 
 
 class Outbox:
@@ -64,7 +69,6 @@ class Outbox:
         formats: Mapping[str, Format],  # by version; the first is for versions that are gone
         settings: PushSettings,
         *,
-        clock_ms: Callable[[], int] = now_ms,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._tasks = tasks
@@ -74,10 +78,11 @@ class Outbox:
         self._deliverer = deliverer
         self._formats = formats
         self._settings = settings
-        self._clock_ms = clock_ms
         self._chance = chance
         self.metrics: Metrics | None = None
-        self._breakers: dict[str, Breaker] = {}
+        # Writes files into what is sent: those that are stored are references.
+        self.give: Callable[[bytes, Namespace], Awaitable[bytes]] | None = None
+        self._breakers: dict[str, CircuitBreaker] = {}
         self._busy: dict[asyncio.Task[None], str] = {}  # deliveries under way, with their endpoint
         self._outcomes: list[Outcome] = []
         self._dues: list[int] = []  # when what failed here is due again: a heap
@@ -90,7 +95,8 @@ class Outbox:
         )
         self._is_unsettled = False  # outcomes could not be stored yet
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
-        self._looked_s = 0.0
+        self._looked_s = self._settled_s = 0.0  # when that was last done
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._looker = Pump(
             "push notifications",
             self._look,
@@ -101,12 +107,14 @@ class Outbox:
 
     def open(self) -> None:
         self._store.on_due = self._looker.wake
+        self._unsubscribe = self._tasks.store.clock.subscribe(self._looker.wake)
         self._settler.start()
         self._looker.start()
 
     async def close(self) -> None:
         """Stop. What is under way has a moment to end; the rest is due as before."""
         self._store.on_due = lambda: None
+        self._unsubscribe()
         await self._looker.stop()
         if self._busy:
             await asyncio.wait(list(self._busy), timeout=CLOSE_S)
@@ -138,16 +146,19 @@ class Outbox:
     # Finding what is due
 
     async def _look(self) -> bool:
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._looked_s < GATHER_S:
-            await asyncio.sleep(GATHER_S)  # much is going on: one look for several commits
-        self._looked_s = loop.time()
+        await self._pause(self._looked_s)  # much is going on: one look for several commits
+        self._looked_s = asyncio.get_running_loop().time()
         return await self._take()
+
+    async def _pause(self, last_s: float) -> None:
+        """Let more gather, if something was done a moment ago."""
+        if asyncio.get_running_loop().time() - last_s < GATHER_S:
+            await asyncio.sleep(GATHER_S)
 
     async def _take(self) -> bool:
         """Begin what is due, while there is room. Return whether there may be more."""
         if self._tasks.clock_fault:
-            return False  # what is due is known to others, whose clocks are right
+            return False  # receivers would refuse our signatures, which have this machine's time
         if self._is_unsettled:
             return False  # something delivered may look due: its outcome is not stored yet
         room = WORKERS - len(self._busy)
@@ -157,13 +168,12 @@ class Outbox:
         busy = Counter(self._busy.values())
         shut = {
             *(endpoint for endpoint, count in busy.items() if count >= PER_ENDPOINT),
-            *(endpoint for endpoint, breaker in self._breakers.items() if breaker.is_open),
+            *(endpoint for endpoint, breaker in self._breakers.items() if breaker.left_s > 0),
         }
         self._is_full = bool(shut)
         taken = await self._store.take(
             self._agents,
             min(room, PER_ENDPOINT),
-            now_ms=self._clock_ms(),
             lease_ms=LEASE_MS,
             skip=shut,
         )
@@ -180,7 +190,7 @@ class Outbox:
 
     def _until_next(self) -> float:
         """Until something is due that we know of; a look now and then finds what others know of."""
-        now = self._clock_ms()
+        now = self._tasks.store.now_ms()
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
         return min((self._dues[0] - now) / 1000 + 0.001, LOOK_S) if self._dues else LOOK_S
@@ -194,7 +204,7 @@ class Outbox:
             await self._send_all(push, state)
         except asyncio.CancelledError:
             self._breaker(push.endpoint).left()
-            state.retry(self._clock_ms())  # the process stops: another goes on at once
+            state.retry(0)  # the process stops: another goes on at once
         except Exception as error:  # a fault of our own is tried again later, as any other
             self._breaker(push.endpoint).left()
             log_.error(
@@ -222,11 +232,13 @@ class Outbox:
                 continue
             if asyncio.get_running_loop().time() - begun_s > BEGIN_S:
                 return  # the lease would run out: it goes on when it is taken again
-            if not await breaker.admit():
-                state.retry(self._clock_ms() + self._open_ms(breaker))
+            if not await breaker.admit_after_trial():
+                state.retry(self._open_ms(breaker))
                 return
             await self._send(push, hook, event, state, breaker, trace)
             self._tell(push, state)
+            if event.seq == push.upto:
+                return  # the last one: nothing more has to be read
         if not state.is_over and state.sent < push.upto:
             state.sent = push.upto  # what is left are artifacts nobody asked for
 
@@ -236,21 +248,12 @@ class Outbox:
         hook: Hook,
         event: Event,
         state: "_Progress",
-        breaker: Breaker,
+        breaker: CircuitBreaker,
         trace: Trace,
     ) -> None:
-        format_ = self._formats.get(push.version) or next(iter(self._formats.values()))
-        body = event.data
-        if format_.codec is not None:
-            snapshot = await self._tasks.reader.snapshot_after(
-                push.namespace, push.task_id, event.pos
-            )
-            if snapshot is None:
-                return state.over()
-            body = format_.codec.result("GetTask", snapshot)
-        what = Notification(
-            push.task_id, push.id, event.seq, body, format_.content_type, push.version, trace
-        )
+        what = await self._notification(push, event, trace)
+        if what is None:
+            return state.over()
         attempt = await self._deliverer.attempt(hook, what)
         if self.metrics is not None:
             self.metrics.pushed(attempt.verdict.value)
@@ -261,6 +264,48 @@ class Outbox:
             breaker.succeeded()
         state.tried = event.seq
         self._judge(push, event.seq, attempt, state)
+
+    async def _notification(self, push: Push, event: Event, trace: Trace) -> Notification | None:
+        """Return an event as the version of a webhook has it; None if its task is gone."""
+        version = push.version if push.version in self._formats else next(iter(self._formats))
+        format_ = self._formats[version]
+        body = event.data if self.give is None else await self.give(event.data, push.namespace)
+        if format_.codec is not None and format_.is_event:
+            decoded = v1.decode_event(body)
+            [body] = format_.codec.frames(decoded, seq=event.seq, is_last=False, index=lambda _: 0)
+        elif format_.codec is not None:
+            snapshot = await self._tasks.reader.snapshot_after(
+                push.namespace, push.task_id, event.pos
+            )
+            if snapshot is None:
+                return None
+            if self.give is not None:
+                snapshot = replace(
+                    snapshot,
+                    head=await self.give(snapshot.head, push.namespace),
+                    artifacts=await self.give(snapshot.artifacts, push.namespace),
+                )
+            body = format_.codec.result("GetTask", snapshot)
+        return Notification(
+            push.task_id, push.id, event.seq, body, format_.content_type, version, trace
+        )
+
+    async def send_newest(self, push: Push) -> AttemptResult:
+        """Send the newest event of a webhook once more, as a test. What is due stays due.
+
+        Raises:
+            MethodNotFound: The log of the task is no longer kept.
+        """
+        await self._hooks.warm()
+        hook = self._hooks.opened(push)
+        trace = await self._tasks.reader.trace(push.namespace, push.task_id)
+        async for event in self._tasks.reader.events_after(
+            push.task, push.task_id, push.context_id, max(0, push.upto - 1)
+        ):
+            what = await self._notification(push, event, trace)
+            if what is not None:
+                return await self._deliverer.attempt(hook, what)
+        raise MethodNotFound(f"the events of task {push.task_id} are no longer kept")
 
     def _judge(self, push: Push, number: int, attempt: AttemptResult, state: "_Progress") -> None:
         if attempt.verdict is Verdict.DELIVERED:
@@ -287,7 +332,7 @@ class Outbox:
         number: int | None = None,
     ) -> None:
         """An attempt failed: the next comes by the schedule, or there is none."""
-        now = self._clock_ms()
+        now = self._tasks.store.now_ms()
         state.failing_ms = state.failing_ms or now
         schedule = self._settings.schedule_s
         if now - state.failing_ms >= self._settings.disable_s * 1000:
@@ -308,7 +353,7 @@ class Outbox:
             return
         pause_s = schedule[state.tries] * (1 + JITTER * (2 * self._chance() - 1))
         state.error = error
-        state.retry(now + int(max(pause_s, after_s or 0.0) * 1000))
+        state.retry(int(max(pause_s, after_s or 0.0) * 1000))
 
     def _disable(self, push: Push, state: "_Progress", why: str) -> None:
         log_.warning(
@@ -319,7 +364,7 @@ class Outbox:
     def _letter(self, push: Push, first: int, last: int, error: str) -> DeadLetter:
         if self.metrics is not None:
             self.metrics.gave_up()
-        return DeadLetter(push.task, push.id, first, last, self._clock_ms(), error)
+        return DeadLetter(push.task, push.id, first, last, error)
 
     def _tell(self, push: Push, state: "_Progress") -> None:
         """Blocking sends wait for the first attempt at their last event."""
@@ -329,21 +374,25 @@ class Outbox:
 
     # Circuit breakers
 
-    def _breaker(self, endpoint: str) -> Breaker:
+    def _breaker(self, endpoint: str) -> CircuitBreaker:
         found = self._breakers.get(endpoint)
         if found is None:
             if len(self._breakers) >= BREAKERS:
                 busy = set(self._busy.values())
                 self._breakers = {
-                    name: one for name, one in self._breakers.items() if one.until_s or name in busy
+                    name: one
+                    for name, one in self._breakers.items()
+                    if not one.is_closed or name in busy
                 }
-            found = self._breakers[endpoint] = Breaker(self._settings.breaker_s)
+            found = self._breakers[endpoint] = CircuitBreaker(
+                self._settings.breaker_s, LONGEST_S, trial_s=self._settings.timeout_s
+            )
         return found
 
-    def _open_ms(self, breaker: Breaker) -> int:
+    def _open_ms(self, breaker: CircuitBreaker) -> int:
         return int(breaker.left_s * 1000) + 1
 
-    async def _opened(self, endpoint: str, breaker: Breaker, attempt: AttemptResult) -> None:
+    async def _opened(self, endpoint: str, breaker: CircuitBreaker, attempt: AttemptResult) -> None:
         """Nothing of this endpoint is due for a while: it stands in nobody's way."""
         log_.warning(
             "push notifications to %s pause for %.0f s: %s",
@@ -351,26 +400,29 @@ class Outbox:
             breaker.left_s,
             attempt.error,
         )
-        until_ms = self._clock_ms() + self._open_ms(breaker)
         with contextlib.suppress(CommitFailed):  # then each webhook is tried and postponed alone
-            await self._store.postpone(self._agents, endpoint, until_ms)
+            await self._store.postpone(self._agents, endpoint, self._open_ms(breaker))
 
     # Storing how it went
 
     def _settle(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        if outcome.due_ms is not None:
-            heapq.heappush(self._dues, outcome.due_ms)
         self._settler.wake()
 
     async def _settle_all(self) -> bool:
         """Store whatever has gathered, as one commit."""
+        await self._pause(self._settled_s)  # much is going on: one commit for several outcomes
+        self._settled_s = asyncio.get_running_loop().time()
         outcomes, self._outcomes = self._outcomes, []
         if not outcomes:
             return False
         try:
-            await self._store.settle(outcomes, now_ms=self._clock_ms())
+            await self._store.settle(outcomes)
             self._is_unsettled = False
+            now_ms = self._tasks.store.now_ms()
+            for one in outcomes:
+                if one.pause_ms:
+                    heapq.heappush(self._dues, now_ms + one.pause_ms)
         except CommitFailed:  # kept: else it would be delivered again
             self._is_unsettled = True
             self._outcomes = outcomes + self._outcomes
@@ -380,7 +432,7 @@ class Outbox:
 
 
 class _Progress:
-    """How far a webhook has come while it is ours."""
+    """Track how far a webhook has come while this process delivers it."""
 
     def __init__(self, push: Push) -> None:
         self._push = push
@@ -390,7 +442,7 @@ class _Progress:
         self.error = push.error
         self.tried = 0  # the last event that was attempted
         self.is_over = False
-        self._due_ms: int | None = None
+        self._pause_ms = 0
         self._disabled = ""
         self._letter: DeadLetter | None = None
 
@@ -402,8 +454,8 @@ class _Progress:
         self.sent, self.tries, self.error, self._letter = number, 0, error, letter
         self.is_over = True  # stored, with its letter, before the next is tried
 
-    def retry(self, due_ms: int) -> None:
-        self._due_ms = due_ms
+    def retry(self, pause_ms: int) -> None:
+        self._pause_ms = pause_ms
         self.is_over = True
 
     def disable(self, why: str, letter: DeadLetter) -> None:
@@ -421,7 +473,7 @@ class _Progress:
             push.id,
             push.claim,
             self.sent,
-            self._due_ms,
+            self._pause_ms,
             self.tries,
             self.failing_ms,
             self.error,

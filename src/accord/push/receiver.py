@@ -27,6 +27,7 @@ from ..model import (
     new_id,
     whole_number,
 )
+from ..net import parse_url
 from ..observe import enter, tracing
 from ..protocol import MessageIds, read_mended
 from ..protocol.v01 import client as v01
@@ -42,6 +43,7 @@ __all__ = ["Notified", "Receiver", "Refusal"]
 log_ = logging.getLogger("accord.push")
 
 MAX_AGE_S = 300.0
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 SKEW_S = 60.0  # how far clocks may be apart
 _LAST_S = 253_402_300_800  # the end of the year 9999
 MAX_BODY = 64 << 20
@@ -80,7 +82,7 @@ class Refusal(Exception):
 
 
 class _Proof(NamedTuple):
-    """What a signature proves."""
+    """Hold what a signature proves."""
 
     at_s: float
     once: str  # no two deliveries have the same
@@ -91,7 +93,7 @@ Handler = Callable[[Notified], Awaitable[None] | None]
 
 
 class Receiver:
-    """An ASGI app that takes push notifications.
+    """Receive push notifications, as an ASGI app.
 
     async def told(notified: Notified): print(notified.task_id, notified.state.word)
 
@@ -100,24 +102,24 @@ class Receiver:
     )
     uvicorn.run(receiver)                   # or in FastAPI: app.mount("/hooks", receiver)
 
-    A notification that is not what it should be is answered with 401 and not given on; one that
-    comes again is answered with 200 and not given on. If the function fails, the answer is 500: the
-    sender tries again.
+    A notification that is not valid is answered with 401, and one that came before with 200;
+    neither is passed on. If the function fails, the answer is 500, so the sender tries again.
 
     Args:
-        handle: Called with each notification that is new.
-        agent: The address of the agent. What it sends has to be signed with a key it publishes at
-          `/.well-known/jwks.json`.
-        jwks: Where its keys are instead: a URL, a file, or the JWK set.
-        url: The URL of this webhook, as the agent was given it. The agent signs it too: what it
-          has signed for another webhook is refused. Without it, whoever runs another webhook of
-          the same agent can pass on here what was sent there.
-        secret: Or what it signs with (Standard Webhooks): `whsec_...`; two while it is changed.
-        token: What was given as `token` of the config: it has to come back.
-        credentials: What was given as `authentication.credentials` of the config: it has to come
-          in `Authorization`, behind the name of the scheme.
+        handle: A function that is called with each new notification.
+        agent: The address of the agent. Notifications must be signed with a key that it publishes
+          at `/.well-known/jwks.json`.
+        jwks: The agent's keys, if they are elsewhere: a URL, a file, or a JWK set.
+        url: The URL of this webhook, as the agent knows it. The agent signs it too, so a
+          notification for another webhook is refused. Without it, whoever runs another webhook of
+          the same agent can forward here what was sent there.
+        secret: The secret that the agent signs with (Standard Webhooks), like `whsec_...`; two
+          while you change it.
+        token: The `token` of the push config, which each notification must have.
+        credentials: The `authentication.credentials` of the push config, which each notification
+          must have in `Authorization`, after the name of the scheme.
         tasks: The ids of the tasks that are expected; by default all.
-        is_unverified: Take what nobody has signed, and without a token. For tests.
+        is_unverified: Accept notifications without a signature or token. For tests.
     """
 
     def __init__(
@@ -213,7 +215,7 @@ class Receiver:
             if age_s < -SKEW_S:
                 raise Refusal(401, "it was signed in the future")
             if self._used.get(proof.once, 0.0) > self._clock():
-                raise Refusal(401, "it was received before, as it is")
+                raise Refusal(401, "it was already received")
         return proof
 
     def _is_authorized(self, header: str) -> bool:
@@ -226,7 +228,7 @@ class Receiver:
         if not sent_as or not signature or whole_number(at) is None:
             raise Refusal(401, "it is not signed as Standard Webhooks are")
         if not is_signed(self._secrets, sent_as, at, body, signature):
-            raise Refusal(401, "the signature does not hold")
+            raise Refusal(401, "the signature is not valid")
         place = read_delivery_id(sent_as)
         return _Proof(float(at), f"{sent_as} {at}", place[0] if place is not None else "")
 
@@ -248,7 +250,7 @@ class Receiver:
             expires_s, issuer = _seconds(claims["exp"]), claims.get("iss", "")
             hashed = claims["request_body_sha256"]
         except IssuerUnavailable as error:
-            raise Refusal(503, f"the agent's keys can't be had: {error}") from None
+            raise Refusal(503, f"the agent's keys can't be fetched: {error}") from None
         except InvalidSignature as error:
             raise Refusal(401, str(error)) from None
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError):
@@ -257,8 +259,8 @@ class Receiver:
             hashed.encode(), digest(body).encode()
         ):
             raise Refusal(401, "the body is not the one that was signed")
-        if self._issuer and issuer != self._issuer:
-            raise Refusal(401, "another agent has signed it")
+        if self._issuer and _one_name(str(issuer)) != _one_name(self._issuer):
+            raise Refusal(401, f"it was signed by {issuer!r:.200}, not by {self._issuer}")
         if self.url and not _is_for(self.url, claims.get("aud")):
             raise Refusal(401, f"it was signed for another webhook than {_without_query(self.url)}")
         if self._clock() > expires_s + SKEW_S:
@@ -281,7 +283,7 @@ class Receiver:
         try:
             event = _event_of(body, sent_as)
         except (*_NO_EVENT, A2AError):
-            raise Refusal(400, "the body is no event of A2A") from None
+            raise Refusal(400, "the body is not an A2A event") from None
         task_id = event.id if isinstance(event, Task) else event.task_id
         if not task_id:
             raise Refusal(400, "the body names no task")
@@ -331,7 +333,7 @@ class Receiver:
     async def answer(
         self, verb: str, query: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Answer an HTTP request: status and text. For servers that are not ASGI's."""
+        """Answer an HTTP request with a status and a text. For servers that don't use ASGI."""
         if verb == "GET":  # who registers this address has to show that it listens there
             return 200, parse_qs(query).get(CHALLENGE, [""])[0].encode()[:1000]
         if verb != "POST":
@@ -353,6 +355,17 @@ def _apply(fold: Fold, event: StatusUpdate | ArtifactUpdate) -> None:
     except A2AError:  # it contradicts what came before, or goes on with what was never heard of
         if isinstance(event, StatusUpdate):
             fold.draft.status = event.status  # the newest counts
+
+
+def _one_name(agent: str) -> str:
+    """Return the address of an agent with one name for this machine, which has several: an agent
+    that is called as localhost may sign as 127.0.0.1.
+    """
+    try:
+        url = parse_url(agent)
+    except ValueError:
+        return agent
+    return str(url._replace(host="localhost")) if url.host in _THIS_MACHINE else agent
 
 
 def _keys(jwks: "str | Mapping[str, Any] | None") -> "KeySource | None":

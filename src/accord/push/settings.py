@@ -1,4 +1,4 @@
-"""How notifications are sent."""
+"""Settings of push notifications."""
 
 import msgspec
 
@@ -9,9 +9,9 @@ SCHEDULE_S = (0.0, 5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.
 
 
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent sends push notifications.
+    """Set how an agent sends push notifications.
 
-    agent.app(push=PushSettings(challenge=True))   # a webhook has to show that it is one
+    agent.app(push=PushSettings(challenge=True))   # a new webhook must answer a challenge
     """
 
     challenge: bool = False  # a URL has to repeat a random text before it is registered

@@ -1,4 +1,4 @@
-"""How a delivery is signed, and how a signature is verified.
+"""Sign deliveries, and verify their signatures.
 
 - A JWT per delivery, with a key that the agent publishes: who, when, which task, and the SHA-256
   of the body.
@@ -7,6 +7,7 @@
 
 import base64
 import binascii
+import functools
 import hashlib
 import hmac
 import re
@@ -50,6 +51,7 @@ def read_delivery_id(text: str) -> tuple[str, int, str] | None:
     return (unquote(match[1]), int(match[2]), unquote(match[3])) if match else None
 
 
+@functools.lru_cache(maxsize=256)  # a task and its config come with each of its events
 def _quoted(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E")
 
@@ -66,7 +68,7 @@ def secrets_of(credentials: str) -> list[bytes]:
         try:
             secret = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
         except binascii.Error:
-            raise ValueError("a secret is written in base64, after whsec_") from None
+            raise ValueError("a secret must be written in base64, after whsec_") from None
         if len(secret) not in _SECRET_BYTES:
             raise ValueError(f"a secret has 24 to 64 bytes, not {len(secret)}")
         found.append(secret)

@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .proxy import NO_FORK as NO_FORK
     from .proxy import SharedClient as SharedClient
     from .proxy import fetch_card as fetch_card
     from .proxy import relayed_extensions as relayed_extensions
     from .proxy import relayed_skills as relayed_skills
     from .relay import Relay as Relay
     from .remote import Connect as Connect
-    from .remote import Errand as Errand
+    from .remote import RequestContext as RequestContext
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "Connect": "remote",
-            "Errand": "remote",
+            "NO_FORK": "proxy",
+            "RequestContext": "remote",
             "Relay": "relay",
             "SharedClient": "proxy",
             "fetch_card": "proxy",

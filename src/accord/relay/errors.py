@@ -1,6 +1,7 @@
 """Errors of the other agent, as callers of the relay get them."""
 
 import logging
+import re
 
 from ..client import AgentFault
 from ..model import A2AError, InvalidAgentResponse, PermissionDenied, Unauthenticated, Unavailable
@@ -25,7 +26,8 @@ def passed_on(error: A2AError | AgentFault, their_id: str, our_id: str) -> A2AEr
         return InvalidAgentResponse("the agent behind this server gave no valid answer")
     text = str(error)
     if their_id and our_id:
-        text = text.replace(their_id, our_id)
+        # Only as a word: an agent may call its tasks 1, 2, 3, and text has such letters everywhere.
+        text = re.sub(rf"(?<![\w-]){re.escape(their_id)}(?![\w-])", lambda _: our_id, text)
     passed = type(error)(
         text,
         violations=error.violations,

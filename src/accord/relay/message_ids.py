@@ -9,7 +9,6 @@ import uuid
 
 from ..client import Client
 from ..engine.runs import Run
-from ..model import now_ms
 from ..store import Idempotency, Namespace
 
 __all__ = ["id_at_agent"]
@@ -32,11 +31,11 @@ async def _claim(run: Run, agent: str, message_id: str, owner: bytes) -> bool:
     """Claim an id for a caller; return whether it is theirs."""
     tasks, ids = run.runs.tasks, Namespace(agent, "", _OWNERS)
     key = hashlib.sha256(message_id.encode()).hexdigest()  # ids may be long
-    known = await tasks.store.idempotency(ids, key, 0)
+    known = await tasks.store.idempotency(ids, key)
     if known is None:
-        if await tasks.writer.submit(Idempotency(ids, key, owner, now_ms(), reply=b"-")):
+        if await tasks.writer.submit(Idempotency(ids, key, owner, reply=b"-")):
             return True
-        known = await tasks.store.idempotency(ids, key, 0)  # another one was faster
+        known = await tasks.store.idempotency(ids, key)  # another one was faster
     return known is not None and known.digest == owner
 
 

@@ -11,9 +11,11 @@ from ..client import Client, Retry, connect
 from ..engine.skills import Skill
 from ..model import AgentCard, AgentExtension, AgentSkill
 from .relay import Relay
-from .remote import OUR_EXTENSIONS, Errand
+from .remote import OUR_EXTENSIONS, RequestContext
 
-__all__ = ["SharedClient", "fetch_card", "relayed_extensions", "relayed_skills"]
+__all__ = ["NO_FORK", "SharedClient", "fetch_card", "relayed_extensions", "relayed_skills"]
+
+NO_FORK = "another agent does the work; fork the task there"
 
 # A client gives up soon: then the relay decides whether to go on trying.
 _RETRY = Retry(max_time_s=5.0, first_max_time_s=3.0)
@@ -32,7 +34,7 @@ class SharedClient:
         self._options = {"retry": _RETRY} | options
         self._client: Client | None = None
 
-    async def __call__(self, errand: Errand) -> Client:
+    async def __call__(self, context: RequestContext) -> Client:
         if self._client is None:
             self._client = connect(self._agent, **self._options)
         return self._client
@@ -71,6 +73,7 @@ def relayed_skills(card: AgentCard, relay: Relay) -> dict[str, Skill]:
             has_first_word=True,
             run_s=math.inf,
             on_cancel=relay.cancel,
+            no_fork=NO_FORK,
         )
         for one in cards
     }

@@ -7,7 +7,7 @@ from ..engine.durable import RUN_POSITION
 from ..engine.skills import Cancellation, Context
 from ..model import A2AError, Message, TaskNotFound
 from .errors import passed_on
-from .remote import Check, Connect, Errand, remote_of
+from .remote import Check, Connect, RequestContext, remote_of
 from .task import RelayedTask
 
 __all__ = ["Relay"]
@@ -68,9 +68,9 @@ class Relay:
         if not remote.task_id:
             return  # there is nothing it could be asked to cancel
         caller = cancellation.sender.caller
-        errand = Errand(caller=caller, tenant=cancellation.tenant, member=remote.member)
+        context = RequestContext(caller=caller, tenant=cancellation.tenant, member=remote.member)
         try:
-            client = await self.connect(errand)
+            client = await self.connect(context)
             await client.cancel(remote.task_id)
         except TaskNotFound:
             return  # it is gone there, and so it may be here

@@ -7,15 +7,15 @@ import msgspec
 
 from ..auth import Caller
 from ..client import Client
-from ..model import IDEMPOTENT, PUSH_ARTIFACTS, RESUME, Message, StatusUpdate
+from ..model import FILES, FORK, IDEMPOTENT, PUSH_ARTIFACTS, RESUME, Message, StatusUpdate
 
-__all__ = ["OUR_EXTENSIONS", "Check", "Connect", "Errand", "Remote", "remote_of"]
+__all__ = ["OUR_EXTENSIONS", "Check", "Connect", "Remote", "RequestContext", "remote_of"]
 
 # Extensions that the relay itself provides; they are not passed on.
-OUR_EXTENSIONS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])
+OUR_EXTENSIONS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS, FILES, FORK])
 
 
-class Errand(msgspec.Struct, kw_only=True):
+class RequestContext(msgspec.Struct, kw_only=True):
     """What a client of the other agent is wanted for: which credential it shows may depend on the
     caller, and which of several equal agents it is on the task.
     """
@@ -27,8 +27,8 @@ class Errand(msgspec.Struct, kw_only=True):
     member: str = ""
 
 
-Connect: TypeAlias = Callable[[Errand], Awaitable[Client]]
-Check: TypeAlias = Callable[[Errand, Message, Message], Awaitable[None]]
+Connect: TypeAlias = Callable[[RequestContext], Awaitable[Client]]
+Check: TypeAlias = Callable[[RequestContext, Message, Message], Awaitable[None]]
 
 
 class Remote(msgspec.Struct, omit_defaults=True):

@@ -1,22 +1,32 @@
 """An HTTP request and its response, independent of the server."""
 
+import asyncio
 import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
 
 from ..auth import ANONYMOUS, Caller
-from ..model import A2AError, BodyTooLarge, InvalidRequest, TooManyRequests, UnsupportedMediaType
+from ..model import (
+    FILES,
+    A2AError,
+    BodyTooLarge,
+    InvalidRequest,
+    TooManyRequests,
+    UnsupportedMediaType,
+)
 from ..observe import ObservedRequest
 
 __all__ = [
     "A2A_JSON",
     "JSON",
+    "BodyStream",
     "Headers",
     "HttpRequest",
     "HttpResponse",
@@ -25,6 +35,7 @@ __all__ = [
     "Problem",
     "ResponseWriter",
     "ServerUrl",
+    "SizedResponse",
     "StreamingResponse",
     "Target",
     "check_header",
@@ -33,6 +44,7 @@ __all__ = [
     "host_name",
     "http_date",
     "is_json",
+    "is_upload",
     "not_read",
     "opaque",
     "query_of",
@@ -51,7 +63,7 @@ log_ = logging.getLogger("accord")
 
 
 class ServerUrl(NamedTuple):
-    """Where a request came to: for the address in the agent card."""
+    """Name the address a request came to, for the agent card."""
 
     scheme: str
     server: tuple[str, int | None]
@@ -59,14 +71,14 @@ class ServerUrl(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Who is at the other end of the connection."""
+    """Name the other end of the connection."""
 
     address: str = ""
     certificate: Mapping[str, Any] | None = None  # verified by TLS
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """What a request is for. Below the root: what a host has put in front is gone."""
+    """Name what a request is for. The path begins below the root, without the host's prefix."""
 
     verb: str
     path: str  # decoded
@@ -91,6 +103,7 @@ class HttpRequest(msgspec.Struct):
     peer: Callable[[], Peer] = Peer
     caller: Caller = ANONYMOUS
     observed: ObservedRequest | None = None  # None: nobody observes the requests of this app
+    stream: "BodyStream | None" = None  # the body of an upload, as it comes
 
     def base_url(self) -> str:
         """The address the caller used, where that can be trusted: the Host header counts only if it
@@ -135,6 +148,70 @@ def check_header(name: bytes, value: bytes) -> None:
     """Refuse a value that would end its line: what follows it would be headers, or a body."""
     if b"\n" in value or b"\r" in value:
         raise ValueError(f"the header {name!r} would split the response")
+
+
+class BodyStream:
+    """The body of an upload: whoever reads it slows its sender down."""
+
+    __slots__ = ("_error", "_is_over", "_pieces", "_resume", "_size", "_waiter", "is_read")
+
+    MOST = 1 << 20  # bytes that wait to be read; then the sender has to
+
+    def __init__(self, resume: Callable[[], None]) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._is_over = False
+        self._error: Exception | None = None
+        self._resume = resume  # called when there is room again
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_read = False  # somebody has begun to
+
+    def feed(self, data: bytes) -> bool:
+        """Take what has come; return whether there is room for more."""
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
+            self._wake()
+        return self._size < self.MOST
+
+    def end(self, error: Exception | None = None) -> None:
+        """That was all; with an error, the rest does not come."""
+        self._is_over, self._error = True, error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield what comes.
+
+        Raises:
+            ConnectionError: The sender is gone.
+        """
+        self.is_read = True
+        while True:
+            while self._pieces:
+                piece = self._pieces.popleft()
+                was_full = self._size >= self.MOST
+                self._size -= len(piece)
+                if was_full and self._size < self.MOST:
+                    self._resume()
+                yield piece
+            if self._is_over:
+                if self._error is not None:
+                    raise self._error
+                return
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+
+def is_upload(target: Target) -> bool:
+    """Whether the body of a request is a file, which is taken as it comes."""
+    return target.verb in ("POST", "PATCH") and _FILES_PATH.search(target.path) is not None
+
+
+_FILES_PATH = re.compile(r"/files(/[A-Za-z0-9_-]{22})?$")
 
 
 class HttpResponse(msgspec.Struct):
@@ -185,6 +262,33 @@ class StreamingResponse(Protocol):
         """
 
 
+class SizedResponse:
+    """An answer of a known length that comes piece by piece: a file."""
+
+    __slots__ = ("_pieces", "headers", "length", "status")
+
+    def __init__(
+        self, status: int, length: int, headers: Pairs, pieces: AsyncIterator[bytes] | None
+    ) -> None:
+        self.status = status
+        self.length = length
+        self.headers = headers
+        self._pieces = pieces  # None: to a HEAD
+
+    async def send(self, out: ResponseWriter) -> None:
+        await out.flush()
+        if self._pieces is None:
+            return
+        async for piece in self._pieces:
+            if out.is_gone:
+                return
+            await out.write(piece)
+        await out.write(b"", is_last=True)
+
+    def close(self) -> None:
+        """The pieces are closed by whoever went through them."""
+
+
 def query_of(target: Target) -> dict[str, list[str]]:
     return parse_qs(target.query.decode("latin-1"), keep_blank_values=True) if target.query else {}
 
@@ -204,9 +308,11 @@ def check_json(headers: Headers) -> None:
         )
 
 
-def too_large(limit: int) -> BodyTooLarge:
+def too_large(limit: int, what: str = "request body") -> BodyTooLarge:
     return BodyTooLarge(
-        f"the request body is larger than {limit} bytes; send large files as a url part",
+        f"the {what} is larger than {limit} bytes; upload large files first, with POST to "
+        f"/files below the agent's address (its card names it, extension {FILES}), and send the "
+        "part you get",
         limit=str(limit),
     )
 

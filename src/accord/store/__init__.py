@@ -1,5 +1,6 @@
 """Where tasks are stored: a log per task, a snapshot of its fold, and the indexes to find it by."""
 
+from .clock import FOREVER_MS, StoreClock, SystemClock
 from .contract import (
     MAX_POSTS,
     Ages,
@@ -8,6 +9,7 @@ from .contract import (
     CommitFailed,
     ConversationState,
     Create,
+    Ended,
     Fenced,
     Idempotency,
     Item,
@@ -20,6 +22,7 @@ from .contract import (
     Query,
     ReceivedPost,
     Record,
+    Replaced,
     Row,
     StateWrite,
     Stats,
@@ -28,22 +31,35 @@ from .contract import (
     Wake,
 )
 from .failpoints import is_armed, point
+from .file_index import MADE, FileIndex, FileStats, FileUse, Grow, StoredFile
 from .keys import KeyStore, StoredApiKey
 from .logins import LoginStore, StoredLogin
 from .open import open_store
+from .parts import HUB, TASKS
 from .push import DeadLetter, Outcome, Push, PushStore
 from .rules import is_full_piece
+from .sql import Database, Sql, SqlRow, place_of
 
 __all__ = [
+    "FOREVER_MS",
+    "HUB",
+    "MADE",
     "MAX_POSTS",
+    "TASKS",
     "Ages",
     "Append",
     "Can",
     "CommitFailed",
     "ConversationState",
     "Create",
+    "Database",
     "DeadLetter",
+    "Ended",
     "Fenced",
+    "FileIndex",
+    "FileStats",
+    "FileUse",
+    "Grow",
     "Idempotency",
     "Item",
     "KeyStore",
@@ -60,16 +76,23 @@ __all__ = [
     "Query",
     "ReceivedPost",
     "Record",
+    "Replaced",
     "Row",
+    "Sql",
+    "SqlRow",
     "StateWrite",
     "Stats",
     "Store",
+    "StoreClock",
     "StoredApiKey",
+    "StoredFile",
     "StoredLog",
     "StoredLogin",
+    "SystemClock",
     "Wake",
     "is_armed",
     "is_full_piece",
     "open_store",
+    "place_of",
     "point",
 ]

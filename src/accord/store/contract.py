@@ -1,4 +1,4 @@
-"""What a store promises.
+"""The contract of a store.
 
 A task is a log of entries, numbered from 1 by their position. A store sees the log as rows: one per
 task and commit, each holding the entries of that commit as bytes it does not look into. Some
@@ -19,6 +19,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from .clock import FOREVER_MS, StoreClock
+from .file_index import FileIndex, FileUse
 from .keys import KeyStore
 from .logins import LoginStore
 from .namespace import Namespace
@@ -43,6 +45,7 @@ __all__ = [
     "Query",
     "ReceivedPost",
     "Record",
+    "Replaced",
     "Row",
     "StateWrite",
     "Stats",
@@ -72,11 +75,15 @@ class Fenced(CommitFailed):
     """
 
 
+class Replaced(Fenced):
+    """Another process has the store for itself: this one can't use it any more, under no number."""
+
+
 class Leaves(enum.IntEnum):
     """Whether the owner gives the task up with this commit."""
 
     STAY = 0
-    REST = 1  # it waits for its client: the owner leaves if no post is unread, else it stays
+    IDLE = 1  # it waits for its client: the owner leaves if no post is unread, else it stays
     END = 2  # the task has ended: the owner leaves, and posts nobody read are deleted
 
 
@@ -97,16 +104,16 @@ class Idempotency(msgspec.Struct, gc=False):
     namespace: Namespace
     key: str
     digest: bytes
-    at_ms: int
-    expired_ms: int = 0  # one stored before then may be replaced
+    kept_ms: int = FOREVER_MS  # one that is older may be replaced; any one, if this is -1
     task_id: str = ""
     turn: int = 0  # the position of the message in the log; 0 for a message that was posted
     post: int = 0  # the id of the post that carried it, if one did
     reply: bytes = b""
+    at_ms: int = 0  # when it was stored: the store says so
 
 
 class ConversationState(msgspec.Struct, frozen=True, gc=False):
-    """What an agent remembers of a conversation: JSON, as the skill left it."""
+    """Hold what an agent remembers of a conversation: JSON, as the skill left it."""
 
     number: int  # how often it was written
     data: bytes
@@ -143,9 +150,11 @@ class Create(msgspec.Struct, gc=False):
     head: bytes | None = None  # a snapshot, if one is due
     artifacts: bytes = b""
     idempotency: Idempotency | None = None
-    told: int = 0  # the last number that is the task or a status, not an artifact
+    last_status: int = 0  # the last number that is the task or a status, not an artifact
     pushes: tuple[Push, ...] = ()  # webhooks that are registered with it
     conversation: StateWrite | None = None
+    due_ms: int | None = None  # see Record; None: as it was
+    files: tuple[FileUse, ...] = ()  # that its entries refer to
 
 
 class Append(msgspec.Struct, gc=False):
@@ -168,9 +177,11 @@ class Append(msgspec.Struct, gc=False):
     head: bytes | None = None
     artifacts: bytes = b""
     idempotency: Idempotency | None = None
-    told: int = 0
+    last_status: int = 0
     pushes: tuple[Push, ...] = ()
     conversation: StateWrite | None = None
+    due_ms: int | None = None  # see Record; None: as it was
+    files: tuple[FileUse, ...] = ()
 
 
 class Post(msgspec.Struct, gc=False):
@@ -199,7 +210,7 @@ class ReceivedPost(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """What one commit added to one log."""
+    """Hold what one commit added to one log."""
 
     task: int
     pos: int  # of its first entry
@@ -231,6 +242,10 @@ class Record(msgspec.Struct, gc=False):
     rows: list[Row] = []  # of the log after the snapshot
     committed_ms: int = 0  # when its newest row was
     died_ms: int = 0  # when its dead owner was last heard of: only what was taken from one has it
+    # Its owner was declared dead because it was silent, and may still be at work.
+    may_live: bool = False
+    due_ms: int = 0  # when `due` gives it to somebody, if nobody owns it then; 0: never
+    created_ms: int = 0  # when its first message came
 
     @property
     def is_stale(self) -> bool:
@@ -239,14 +254,22 @@ class Record(msgspec.Struct, gc=False):
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read."""
+        """Return how many bytes there are to read."""
         size = len(self.head) + len(self.artifacts)
         return size + sum(len(row.data) for row in self.rows) if self.rows else size
 
 
+class Ended(NamedTuple):
+    """When a task was made and when it ended, and in which state."""
+
+    at_ms: int
+    created_ms: int
+    state: int
+
+
 class Query(msgspec.Struct, frozen=True):
-    """Which tasks a page has: those of a namespace; without one those of all, which is the
-    operator's list.
+    """Select the tasks of a page: those of a namespace. Without one it is the operator's list, with
+    the tasks of all.
     """
 
     namespace: Namespace | None
@@ -277,13 +300,12 @@ class Page(msgspec.Struct):
 
 
 class Can(NamedTuple):
-    """What this replica can take up: skills of its own agents, in a format it knows."""
+    """Name what this replica can take up: skills of its own agents, in a format it knows."""
 
     agents: Mapping[str, Collection[str]]  # by name: the skills it has
     format: int
-    unanswered_ms: int = (
-        0  # tasks that wait for their client since before then are taken up too, to be failed
-    )
+    # Tasks that have waited longer for their client are taken up too, to be failed.
+    unanswered_ms: int = FOREVER_MS
 
 
 class Owned(NamedTuple):
@@ -296,12 +318,12 @@ class Owned(NamedTuple):
 
 
 class Ages(msgspec.Struct, frozen=True):
-    """Times before which things may go, in milliseconds since 1970."""
+    """Set how old things may get, in milliseconds. What is older may be deleted."""
 
-    tasks_ms: int  # finished tasks
-    events_ms: int  # the log of finished tasks: what it told is in the snapshot
-    keys_ms: int  # idempotency keys
-    letters_ms: int = 0  # dead letters
+    tasks_ms: int = FOREVER_MS  # finished tasks
+    events_ms: int = FOREVER_MS  # the log of finished tasks: the snapshot has what it said
+    keys_ms: int = FOREVER_MS  # idempotency keys
+    letters_ms: int = FOREVER_MS  # dead letters
     agent: str = ""  # whose tasks and logs; empty: those of all agents
 
 
@@ -312,10 +334,12 @@ class StoredLog(NamedTuple):
     context_id: str
     state: int
     rows: list[Row]  # none of a log that was purged
+    skill: str
+    about: bytes  # private to the engine
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """How much a store holds."""
+    """Count what a store holds."""
 
     tasks: dict[int, int]  # by state
     events: int  # rows of the log
@@ -335,11 +359,17 @@ class Store(Protocol):
       has returned.
     - What reads, claims or deletes raises `Unavailable` if the store can't be used now: then it
       may have been done or not, and is safe to repeat. What else a call raises stands with it.
+    - What is to be compared with the present is given as an age or a pause, and compared by the
+      store's own clock: a process whose clock is wrong harms nothing. Times that are only stored,
+      as those of statuses, come from `now_ms`.
     """
 
     is_volatile: bool  # what it holds ends with the process
     replica: int  # the number of this process, never used again by another
     pushes: PushStore  # webhooks of its tasks
+    files: FileIndex  # what is known of files; their bytes are elsewhere
+    # where these are if nothing else is said: a file: or postgresql: URL; empty: nowhere for long
+    files_url: str
 
     @property
     def is_sure(self) -> bool:
@@ -347,15 +377,36 @@ class Store(Protocol):
         ...
 
     @property
+    def clock(self) -> StoreClock:
+        """The one clock of all its processes: the store gives times of this clock."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the time by the store's clock, in milliseconds since 1970."""
+        ...
+
+    @property
     def clock_ahead_s(self) -> float:
-        """How far the clock of this process is ahead of the store's own, which all its processes
-        share; 0 if the store has none.
+        """Return how far the clock of this process is ahead of the store's own, which all its
+        processes share; 0 if the store has none.
         """
+        ...
+
+    @property
+    def outlives_process(self) -> bool:
+        """Another process can go on with the tasks that this one leaves."""
         ...
 
     @property
     def is_shared(self) -> bool:
         """Other processes may use it at the same time."""
+        ...
+
+    @property
+    def living(self) -> int:
+        """Return how many processes use it now, with this one, as far as this one knows. A process
+        that was killed counts until it is declared dead.
+        """
         ...
 
     @property
@@ -382,16 +433,8 @@ class Store(Protocol):
         more, and nothing is watched.
 
         Raises:
-            RuntimeError: That can't be: another process has the store for itself.
+            Replaced: Another process has the store for itself.
             Unavailable: Not now.
-        """
-        ...
-
-    async def adopt(self, agent: str) -> None:
-        """Give this agent the tasks stored without the name of an agent. To be called after `open`,
-        before anything else.
-
-        Older releases did not store the name: a store was one agent's.
         """
         ...
 
@@ -406,6 +449,7 @@ class Store(Protocol):
         Raises:
             CommitFailed: Nothing was stored; the same items may be given again.
             Fenced: Nothing was stored, and nothing of this replica will be.
+            Replaced: Likewise, and there will be no new number.
         """
         ...
 
@@ -438,8 +482,17 @@ class Store(Protocol):
         """Return tasks of dead owners that we can take up, ours from now on, oldest first.
 
         Those that wait for input have nothing to be taken up: they are left without an owner, and
-        whoever gets their answer claims them. Tasks nobody has answered since `can.unanswered_ms`
-        come too.
+        whoever gets their answer claims them. Tasks nobody has answered for `can.unanswered_ms`
+        come too, unless they have a `due_ms`.
+        """
+        ...
+
+    async def due(self, limit: int, can: Can) -> list[Record]:
+        """Return tasks that nobody owns and that are due by the store's clock, ours from now on,
+        those first that are due longest.
+
+        They keep their `due_ms` until a commit changes it: one whose new owner dies before that is
+        due again, or an orphan.
         """
         ...
 
@@ -485,9 +538,9 @@ class Store(Protocol):
     async def page(self, query: Query) -> Page: ...
 
     async def idempotency(
-        self, namespace: Namespace, key: str, since_ms: int
+        self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS
     ) -> Idempotency | None:
-        """Return what a key stands for; None if it was not used since then."""
+        """Return what a key stands for; None if it was not used, or is older than that."""
         ...
 
     async def conversation_state(
@@ -513,6 +566,12 @@ class Store(Protocol):
 
         Raises:
             CommitFailed: Nothing was deleted.
+        """
+        ...
+
+    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+        """Return when tasks that ended since then were made and ended, and how, the newest first:
+        at most `limit` of them, of an agent, or of all agents if it is empty.
         """
         ...
 

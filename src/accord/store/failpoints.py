@@ -29,8 +29,8 @@ POINTS = (
     "commit.tasks",  # the tasks are written, their log not
     "commit.events",
     "commit.keys",
-    "commit.after",  # on the disk; nobody has been told
-    "publish.after",  # told, on this side of the wire
+    "commit.after",  # on the disk; nobody was notified
+    "publish.after",  # notified, on this side of the wire
     # a step of a run
     "step.begun",  # not done
     "step.done",  # done, not noted

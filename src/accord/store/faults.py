@@ -2,7 +2,8 @@
 
 An outage of the whole store is said by who writes to it: one line when it begins, and one when it
 ends. Reads that fail in it add nothing. But a store that can be written and not read has to say so
-too: once a heartbeat was stored, what fails beside it is said, once.
+too: what still fails at the second heartbeat that was stored is said, once. At the first one after
+an outage the other parts may not have tried again yet.
 """
 
 import logging
@@ -17,6 +18,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._why: dict[str, str] = {}
+        self._seen: set[str] = set()  # they failed when a heartbeat was stored
         self._said: set[str] = set()
 
     def failed(self, part: str, why: str) -> None:
@@ -24,6 +26,7 @@ class Faults:
         self._why.setdefault(part, why)
 
     def works(self, part: str) -> None:
+        self._seen.discard(part)
         if self._why.pop(part, None) is not None and part in self._said:
             self._said.discard(part)
             log_.warning("%s works again", part)
@@ -31,6 +34,8 @@ class Faults:
     def say(self) -> None:
         """The store could be written just now: say what can't be done all the same."""
         for part, why in self._why.items():
-            if part not in self._said:
+            if part not in self._seen:
+                self._seen.add(part)
+            elif part not in self._said:
                 self._said.add(part)
                 log_.error("%s fails, though the store can be written; trying again: %s", part, why)

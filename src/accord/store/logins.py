@@ -2,9 +2,12 @@
 them.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+
+from ..model import now_ms
 
 __all__ = ["LoginStore", "MemoryLogins", "StoredLogin"]
 
@@ -20,6 +23,7 @@ class StoredLogin(msgspec.Struct, frozen=True):
     seen_ms: int  # when it was last used, to a minute
     is_link: bool = False
     browser: str = ""  # as it calls itself
+    caller: str = ""  # who it is, as JSON; empty for the operator of the server
 
 
 class LoginStore(Protocol):
@@ -29,6 +33,10 @@ class LoginStore(Protocol):
     - What reads raises `Unavailable` if the place can't be read now, and `RuntimeError` if it is
       none of ours. What writes raises `CommitFailed` if nothing was stored.
     """
+
+    def now_ms(self) -> int:
+        """Return the time by the store's clock: logins are made, used and judged by it."""
+        ...
 
     async def prepare(self) -> None:
         """Make the place where logins are stored, for who uses them without opening the store.
@@ -49,7 +57,7 @@ class LoginStore(Protocol):
         ...
 
     async def remove(self, id: str) -> bool:
-        """Delete a login; say whether it was there. Of several who ask at once, one is told so."""
+        """Delete a login; say whether it was there. Of several who ask at once, one gets True."""
         ...
 
     async def use(self, id: str, at_ms: int) -> None:
@@ -60,7 +68,8 @@ class LoginStore(Protocol):
 class MemoryLogins:
     """Logins that end with the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = now_ms) -> None:
+        self.now_ms = now_ms
         self._logins: dict[str, StoredLogin] = {}
 
     async def prepare(self) -> None:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ..model import now_ms
+from .clock import FOREVER_MS, StoreClock, SystemClock
 from .contract import (
     ANY_FORMAT,
     MAX_POSTS,
@@ -25,6 +25,7 @@ from .contract import (
     Can,
     ConversationState,
     Create,
+    Ended,
     Fenced,
     Idempotency,
     Item,
@@ -37,9 +38,11 @@ from .contract import (
     ReceivedPost,
     Record,
     Row,
+    StateWrite,
     Stats,
     Wake,
 )
+from .file_index import FileIndex, MemoryFileIndex
 from .keys import KeyStore, MemoryKeys
 from .logins import LoginStore, MemoryLogins
 from .memory_push import MemoryPushes, PushTable
@@ -65,7 +68,7 @@ class _Task(msgspec.Struct, gc=False):
     record: Record
     log: list[Row]
     unread_posts: list[ReceivedPost]
-    is_folded: bool = False  # its log may have been deleted: the snapshot says it all
+    is_purged: bool = False  # its log may have been deleted: the snapshot says it all
 
     def seen(self, *, has_artifacts: bool = True) -> Record:
         """A copy as the task stands now: the original changes with the next commit."""
@@ -130,20 +133,23 @@ class _Remembered(msgspec.Struct, gc=False):
 class _State:
     """What the handles share."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: StoreClock) -> None:
+        self.clock = clock
         self.numbers = itertools.count(1)
         self.tasks: dict[int, _Task] = {}
         self.owned: defaultdict[int, set[int]] = defaultdict(set)  # by replica
         self.indexes: defaultdict[Namespace, _Index] = defaultdict(_Index)
         self.keys: dict[tuple[Namespace, str], Idempotency] = {}
         self.conversations: dict[tuple[Namespace, str], _Remembered] = {}
-        self.api_keys = MemoryKeys()
-        self.logins = MemoryLogins()
+        self.api_keys = MemoryKeys(clock.now_ms)
+        self.logins = MemoryLogins(clock.now_ms)
+        self.files = MemoryFileIndex()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
         # by task; in the order they came, so that a simulation can be repeated
         self.watchers: defaultdict[int, dict[MemoryStore, None]] = defaultdict(dict)
         self.pushes = PushTable(self._where)
+        self.due: list[Place] = []  # a heap; what is not so any more is dropped when it comes up
 
     def _where(self, key: int) -> tuple[str, str, int] | None:
         task = self.tasks.get(key)
@@ -157,15 +163,15 @@ class _State:
         index = self.indexes.get(namespace)
         return index.tasks.get(task_id) if index is not None else None
 
-    def is_taken(self, key: Idempotency | None) -> bool:
+    def is_taken(self, key: Idempotency | None, now_ms: int) -> bool:
         if key is None:
             return False
         there = self.keys.get((key.namespace, key.key))
-        return there is not None and there.at_ms >= key.expired_ms
+        return there is not None and there.at_ms >= now_ms - key.kept_ms
 
-    def put_key(self, key: Idempotency | None) -> None:
+    def put_key(self, key: Idempotency | None, now_ms: int) -> None:
         if key is not None:
-            self.keys[key.namespace, key.key] = key
+            self.keys[key.namespace, key.key] = replace(key, at_ms=now_ms)
 
     def give(self, record: Record, owner: int) -> None:
         """Make a replica the owner of a task; 0: nobody."""
@@ -173,6 +179,10 @@ class _State:
         record.owner = owner
         if owner:
             self.owned[owner].add(record.key)
+
+    def put_due(self, record: Record) -> None:
+        if record.due_ms:
+            heapq.heappush(self.due, (record.due_ms, record.key))
 
     def orphaned(self) -> list[int]:
         return [
@@ -205,16 +215,28 @@ class MemoryStore:
 
     is_volatile = True
     clock_ahead_s = 0.0
+    files_url = ""
 
-    def __init__(self, shared: _State | None = None) -> None:
+    def __init__(self, shared: _State | None = None, *, clock: StoreClock | None = None) -> None:
         self.replica = 0
         self.is_shared = shared is not None
         self.is_sure = True
-        self._state = shared if shared is not None else _State()
-        self.pushes: PushStore = MemoryPushes(self._state.pushes)
+        self._state = shared if shared is not None else _State(clock or SystemClock())
+        self.clock = self._state.clock
+        self.now_ms = self.clock.now_ms
+        self.pushes: PushStore = MemoryPushes(self._state.pushes, self.now_ms)
         self.keys: KeyStore = self._state.api_keys
         self.logins: LoginStore = self._state.logins
+        self.files: FileIndex = self._state.files
         self._wake: Wake = lambda tasks: None
+
+    @property
+    def living(self) -> int:
+        return max(len(self._state.living), 1)
+
+    @property
+    def outlives_process(self) -> bool:
+        return self.is_shared
 
     def another(self) -> "MemoryStore":
         """Return a second handle, to be opened: another replica on the same tasks."""
@@ -233,7 +255,7 @@ class MemoryStore:
         self._state.living.pop(self.replica, None)
         self.replica, self.is_sure, self._wake = next(self._state.numbers), True, wake
         self._state.living[self.replica] = self
-        self._state.seen_ms[self.replica] = now_ms()
+        self._state.seen_ms[self.replica] = self.now_ms()
 
     async def rejoin(self) -> None:
         for watchers in self._state.watchers.values():
@@ -245,14 +267,11 @@ class MemoryStore:
         for watchers in self._state.watchers.values():
             watchers.pop(self, None)
 
-    async def adopt(self, agent: str) -> None:
-        """Nothing in memory is older than this release."""
-
     # Writing
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
         self._check_fence()
-        at_ms = self._state.seen_ms[self.replica] = now_ms()
+        at_ms = self._state.seen_ms[self.replica] = self.now_ms()
         outcomes: list[bool] = []
         woken: defaultdict[MemoryStore, set[int]] = defaultdict(set)
         is_due = False
@@ -266,18 +285,21 @@ class MemoryStore:
                         if handle is not self:
                             woken[handle].add(item.key)
             elif isinstance(item, Post):
-                outcomes.append(self._post(item))
+                outcomes.append(self._post(item, at_ms))
                 if outcomes[-1]:
                     woken[self._state.living[self._state.tasks[item.task].record.owner]].add(
                         item.task
                     )
             else:
-                outcomes.append(not self._state.is_taken(item))
+                outcomes.append(not self._state.is_taken(item, at_ms))
                 if outcomes[-1]:
-                    self._state.put_key(item)
+                    self._state.put_key(item, at_ms)
             if isinstance(item, Create | Append) and outcomes[-1]:
                 is_due |= self._push(item, at_ms)
-                self._remember(item)
+                if item.conversation is not None:
+                    self._remember(item, item.conversation)
+                if item.files:
+                    self._state.files.refer(item.key, item.files)
         for handle, tasks in woken.items():
             handle._wake(tasks)
         if is_due:
@@ -291,12 +313,10 @@ class MemoryStore:
         pushes = self._state.pushes
         for push in item.pushes:
             pushes.put(push, at_ms)
-        return pushes.grow(item.key, item.seq, item.told, at_ms)
+        return pushes.grow(item.key, item.seq, item.last_status, at_ms)
 
-    def _remember(self, item: Create | Append) -> None:
+    def _remember(self, item: Create | Append, write: StateWrite) -> None:
         """Store the state of the conversation that came with an item."""
-        if (write := item.conversation) is None:
-            return
         place = (item.namespace, write.context_id)
         there = self._state.conversations.get(place)
         number = 1
@@ -313,9 +333,11 @@ class MemoryStore:
 
     def _create(self, item: Create, at_ms: int) -> bool:
         state = self._state
-        if state.find(item.namespace, item.id) is not None or state.is_taken(item.idempotency):
+        if state.find(item.namespace, item.id) is not None or state.is_taken(
+            item.idempotency, at_ms
+        ):
             return False
-        state.put_key(item.idempotency)
+        state.put_key(item.idempotency, at_ms)
         owner = posts = posts_read = 0
         record = Record(
             *(
@@ -340,12 +362,16 @@ class MemoryStore:
             head=item.head or b"",
             artifacts=item.artifacts,
             committed_ms=at_ms,
+            due_ms=item.due_ms or 0,
+            created_ms=item.at_ms,
         )
         index = state.indexes[item.namespace]
         state.tasks[item.key] = index.tasks[item.id] = _Task(
             record, [Row(item.key, 1, item.seq, at_ms, item.data)], []
         )
         index.put(record)
+        if record.due_ms:
+            state.put_due(record)
         if not is_released(item.leaves, 0, 0):
             state.give(record, self.replica)
         return True
@@ -357,10 +383,10 @@ class MemoryStore:
             task is None
             or task.record.owner != self.replica
             or task.record.pos != item.before
-            or state.is_taken(item.idempotency)
+            or state.is_taken(item.idempotency, at_ms)
         ):
             return False
-        state.put_key(item.idempotency)
+        state.put_key(item.idempotency, at_ms)
         record = task.record
         task.log.append(Row(item.key, item.before + 1, item.seq, at_ms, item.data))
         if (record.state, record.at_ms) != (item.state, item.at_ms):
@@ -368,9 +394,12 @@ class MemoryStore:
             index.remove(record)
             record.state, record.at_ms = item.state, item.at_ms
             index.put(record)
-        task.is_folded = False  # a task that was reopened has a log again
+        task.is_purged = False  # a task that was reopened has a log again
         record.pos, record.seq, record.committed_ms = item.pos, item.seq, at_ms
         record.format = max(record.format, item.format)
+        if item.due_ms is not None:
+            record.due_ms = item.due_ms
+            state.put_due(record)
         if item.head is not None:
             record.snap, record.head, record.artifacts = item.pos, item.head, item.artifacts
         record.posts_read = (
@@ -383,17 +412,17 @@ class MemoryStore:
             state.give(record, 0)
         return True
 
-    def _post(self, item: Post) -> bool:
+    def _post(self, item: Post, at_ms: int) -> bool:
         state = self._state
         task = state.tasks.get(item.task)
         if (
             task is None
             or task.record.owner not in state.living
             or len(task.unread_posts) >= MAX_POSTS
-            or state.is_taken(item.idempotency)
+            or state.is_taken(item.idempotency, at_ms)
         ):
             return False
-        state.put_key(item.idempotency)
+        state.put_key(item.idempotency, at_ms)
         task.record.posts += 1
         task.unread_posts.append(
             ReceivedPost(item.task, task.record.posts, item.id, item.kind, item.body)
@@ -439,7 +468,12 @@ class MemoryStore:
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         state, found = self._state, list[Record]()
-        unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agents)}
+        unanswered_ms = self.now_ms() - can.unanswered_ms
+        unanswered = {
+            task.record.key
+            for task in state.older(WAITING, unanswered_ms, can.agents)
+            if not task.record.due_ms
+        }
         candidates = sorted({*state.orphaned(), *unanswered})
         await asyncio.sleep(0)  # others come in between, as between two statements of a database
         for key in candidates:
@@ -449,7 +483,9 @@ class MemoryStore:
             if task is None or task.record.owner in state.living:
                 continue
             record, owner = task.record, task.record.owner
-            if not owner and (record.state not in WAITING or record.at_ms >= can.unanswered_ms):
+            if not owner and (
+                record.due_ms or record.state not in WAITING or record.at_ms >= unanswered_ms
+            ):
                 continue  # it was answered, or given up, a moment ago
             skills = can.agents.get(record.namespace.agent)
             if skills is None:
@@ -464,6 +500,24 @@ class MemoryStore:
                 state.give(record, self.replica)
                 found.append(task.seen())
                 found[-1].died_ms = state.seen_ms.get(owner, 0)
+                found[-1].may_live = self.is_shared
+        return found
+
+    async def due(self, limit: int, can: Can) -> list[Record]:
+        state, found, left, now = self._state, list[Record](), list[Place](), self.now_ms()
+        while state.due and state.due[0][0] <= now and len(found) < limit:
+            place = heapq.heappop(state.due)
+            task = state.tasks.get(place[1])
+            if task is None or task.record.due_ms != place[0]:
+                continue  # it has gone on
+            record = task.record
+            left.append(place)  # until a commit changes it
+            skills = can.agents.get(record.namespace.agent, ())
+            if not record.owner and record.skill in skills and record.format <= can.format:
+                state.give(record, self.replica)
+                found.append(task.seen())
+        for place in left:
+            heapq.heappush(state.due, place)
         return found
 
     async def owned(self) -> list[Owned]:
@@ -473,7 +527,7 @@ class MemoryStore:
 
     async def beat(self) -> None:
         self._check_fence()
-        self._state.seen_ms[self.replica] = now_ms()
+        self._state.seen_ms[self.replica] = self.now_ms()
 
     # Reading
 
@@ -559,6 +613,18 @@ class MemoryStore:
             total = sum(self._state.tasks[key].record.state == query.state for key in keys)
         return Page(tasks=found, total=total, next=next_)
 
+    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+        found: list[Ended] = []
+        for space, index in self._state.indexes.items():
+            if agent not in ("", space.agent):
+                continue
+            for state in ENDED:
+                places = index.by_state.get(state, [])
+                since = bisect_left(places, (since_ms, 0))
+                for at_ms, key in places[max(since, len(places) - limit) :]:
+                    found.append(Ended(at_ms, self._state.tasks[key].record.created_ms, state))
+        return sorted(found, reverse=True)[:limit]
+
     def _asked(self, query: Query) -> list[_Index]:
         if query.namespace is None:
             return [
@@ -570,10 +636,10 @@ class MemoryStore:
         return [index] if index is not None else []
 
     async def idempotency(
-        self, namespace: Namespace, key: str, since_ms: int
+        self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS
     ) -> Idempotency | None:
         found = self._state.keys.get((namespace, key))
-        return found if found is not None and found.at_ms >= since_ms else None
+        return found if found is not None and found.at_ms >= self.now_ms() - kept_ms else None
 
     async def conversation_state(
         self, namespace: Namespace, context_id: str
@@ -585,19 +651,20 @@ class MemoryStore:
 
     async def purge(self, ages: Ages, limit: int) -> int:
         state, whose = self._state, [ages.agent] if ages.agent else None
-        folded = [
+        now_ms = self.now_ms()
+        purged = [
             t
-            for t in state.older(ENDED, ages.events_ms, whose)
-            if not t.is_folded and not t.record.owner and not state.pushes.is_needed(t.record.key)
+            for t in state.older(ENDED, now_ms - ages.events_ms, whose)
+            if not t.is_purged and not t.record.owner and not state.pushes.is_needed(t.record.key)
         ][:limit]
-        for task in folded:
-            task.is_folded = True
+        for task in purged:
+            task.is_purged = True
             if not task.record.is_stale:  # without a snapshot the log is all there is of it
                 task.log = []
         old = [
             t
-            for t in state.older(ENDED, ages.tasks_ms, whose)
-            if t.is_folded and not t.record.owner
+            for t in state.older(ENDED, now_ms - ages.tasks_ms, whose)
+            if t.is_purged and not t.record.owner
         ][:limit]
         for task in old:
             index = state.indexes[task.record.namespace]
@@ -605,13 +672,15 @@ class MemoryStore:
             del index.tasks[task.record.id]
             del state.tasks[task.record.key]
             state.pushes.forget(task.record.key)
+            state.files.forget(task.record.key)
             if task.record.context_id not in index.by_context:
                 state.conversations.pop((task.record.namespace, task.record.context_id), None)
-        keys = [k for k, key in state.keys.items() if key.at_ms < ages.keys_ms][:limit]
+        before_ms = now_ms - ages.keys_ms
+        keys = [k for k, key in state.keys.items() if key.at_ms < before_ms][:limit]
         for k in keys:
             del state.keys[k]
-        letters = state.pushes.purge(ages.letters_ms, limit)
-        return len(folded) + len(old) + len(keys) + letters
+        letters = state.pushes.purge(now_ms - ages.letters_ms, limit)
+        return len(purged) + len(old) + len(keys) + letters
 
     async def stored(self, agent: str, caller: str) -> int:
         return sum(

@@ -29,10 +29,16 @@ class PushTable:
         there = self.of.setdefault(push.task, {})
         before = there.get(push.id)
         if before is None:
-            push = replace(push, n=max((one.n for one in there.values()), default=0) + 1)
+            n = max((one.n for one in there.values()), default=0) + 1
+            push = replace(push, n=n, at_ms=now_ms)
         else:
             push = replace(
-                push, n=before.n, sent=before.sent, upto=before.upto, claim=before.claim + 1
+                push,
+                n=before.n,
+                sent=before.sent,
+                upto=before.upto,
+                claim=before.claim + 1,
+                at_ms=now_ms,
             )
         there[push.id] = push
         self.set_due(push, now_ms if push.upto > push.sent else None)
@@ -44,11 +50,11 @@ class PushTable:
         else:
             self.due[push.task, push.id] = push
 
-    def grow(self, task: int, seq: int, told: int, at_ms: int) -> bool:
+    def grow(self, task: int, seq: int, last_status: int, at_ms: int) -> bool:
         """A commit has added events up to these numbers. Return whether something is due now."""
         is_due = False
         for push in self.of.get(task, {}).values():
-            push.upto = max(push.upto, seq if push.has_artifacts else told)
+            push.upto = max(push.upto, seq if push.has_artifacts else last_status)
             if push.upto > push.sent and push.due_ms is None and not push.disabled:
                 self.set_due(push, at_ms)
                 is_due = True
@@ -65,8 +71,8 @@ class PushTable:
             self.set_due(push, None)
         self.letters = {n: one for n, one in self.letters.items() if one.task != task}
 
-    def purge(self, letters_ms: int, limit: int) -> int:
-        old = [n for n, letter in self.letters.items() if letter.at_ms < letters_ms][:limit]
+    def purge(self, before_ms: int, limit: int) -> int:
+        old = [n for n, letter in self.letters.items() if letter.at_ms < before_ms][:limit]
         for n in old:
             del self.letters[n]
         return len(old)
@@ -75,14 +81,15 @@ class PushTable:
 class MemoryPushes:
     """One process's handle."""
 
-    def __init__(self, table: PushTable) -> None:
+    def __init__(self, table: PushTable, now_ms: Callable[[], int]) -> None:
         self.on_due: Callable[[], None] = lambda: None
         self._table = table
+        self._now_ms = now_ms
 
     async def put(self, push: Push) -> bool:
         if self._table.where(push.task) is None:
             return False
-        self._table.put(push, push.at_ms)
+        self._table.put(push, self._now_ms())
         self.on_due()  # of one that was replaced, something may be
         return True
 
@@ -105,10 +112,10 @@ class MemoryPushes:
         agents: Collection[str],
         limit: int,
         *,
-        now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
+        now_ms = self._now_ms()
         due = (
             (push.due_ms or 0, push.task, push.id, push)
             for push in self._table.due.values()
@@ -123,8 +130,8 @@ class MemoryPushes:
             taken.append(self._read(push))
         return taken
 
-    async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
-        table = self._table
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
+        table, now_ms = self._table, self._now_ms()
         for one in outcomes:
             push = table.of.get(one.task, {}).get(one.id)
             if push is None or push.claim != one.claim:
@@ -133,12 +140,13 @@ class MemoryPushes:
             push.sent, push.tries, push.failing_ms = one.sent, one.tries, one.failing_ms
             push.error, push.disabled = one.error, one.disabled
             is_more = push.upto > push.sent and not push.disabled
-            table.set_due(push, one.due_ms or now_ms if is_more else None)
+            table.set_due(push, now_ms + one.pause_ms if is_more else None)
             if one.letter is not None:
                 n = next(table.numbers)
-                table.letters[n] = replace(one.letter, n=n)
+                table.letters[n] = replace(one.letter, n=n, at_ms=now_ms)
 
-    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
+        until_ms = self._now_ms() + pause_ms
         for push in self._table.due.values():
             if push.namespace.agent in agents and push.endpoint == endpoint:
                 push.due_ms = max(push.due_ms or 0, until_ms)
@@ -154,8 +162,14 @@ class MemoryPushes:
         )
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
+        given_up = {(letter.task, letter.push) for letter in self._table.letters.values()}
         found = [
-            push for push in self._all() if not is_troubled or push.disabled or push.failing_ms
+            push
+            for push in self._all()
+            if not is_troubled
+            or push.disabled
+            or push.failing_ms
+            or (push.task, push.id) in given_up
         ]
         found.sort(key=lambda push: (push.at_ms, push.task, push.n), reverse=True)
         return [self._read(push) for push in found[:limit]]
@@ -170,7 +184,7 @@ class MemoryPushes:
                 found.append(replace(letter, task_id=where[0], namespace=namespace))
         return found[:limit]
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
+    async def replay(self, letters: Collection[int]) -> int:
         table = self._table
         found = [letter for n in letters if (letter := table.letters.pop(n, None)) is not None]
         for letter in found:
@@ -179,7 +193,7 @@ class MemoryPushes:
                 push.sent = min(push.sent, letter.first - 1)
                 push.disabled, push.tries, push.failing_ms = "", 0, 0
                 push.claim += 1
-                table.set_due(push, now_ms)
+                table.set_due(push, self._now_ms())
         self.on_due()
         return len(found)
 

@@ -24,7 +24,7 @@ class Push(msgspec.Struct, gc=False):
     endpoint: str  # the origin of its URL: what shares a circuit breaker
     version: str  # of the protocol, in which it was registered
     data: bytes  # private to the push room: its URL and what is secret, sealed
-    at_ms: int  # when it was registered
+    at_ms: int = 0  # when it was registered: the store says so
     has_artifacts: bool = False  # artifact events are sent too, not only the task and its statuses
     sent: int = 0  # events up to this number were delivered, or given up
     upto: int = 0  # events up to this number are to be delivered
@@ -46,9 +46,9 @@ class DeadLetter(msgspec.Struct, gc=False, frozen=True):
     push: str  # the id of the webhook
     first: int  # the numbers of the events
     last: int
-    at_ms: int
     error: str
     n: int = 0  # given by the store
+    at_ms: int = 0  # when it was stored: the store says so
     namespace: Namespace = Namespace()  # filled in when it is read
     task_id: str = ""
 
@@ -60,9 +60,9 @@ class Outcome(msgspec.Struct, gc=False):
     id: str
     claim: int
     sent: int
-    due_ms: int | None = None  # of the next attempt; None: at once if there is more, else never
+    pause_ms: int = 0  # until the next attempt, if there is more to deliver
     tries: int = 0
-    failing_ms: int = 0
+    failing_ms: int = 0  # by the store's clock
     error: str = ""
     disabled: str = ""
     letter: DeadLetter | None = None  # stored with it
@@ -105,7 +105,6 @@ class PushStore(Protocol):
         agents: Collection[str],
         limit: int,
         *,
-        now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
@@ -114,23 +113,23 @@ class PushStore(Protocol):
         """
         ...
 
-    async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Store how attempts went. An outcome counts once: given again, because the answer was
         lost, it changes nothing.
         """
         ...
 
-    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
-        """Make nothing of an endpoint due before then."""
+    async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
+        """Make nothing of an endpoint due for a while."""
         ...
 
     async def next_ms(self, agents: Collection[str]) -> int | None:
-        """Return when the next webhook is due; None if none is."""
+        """Return when the next webhook is due, by the store's clock; None if none is."""
         ...
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
         """Return the newest webhooks of all tasks, for the operator; with `is_troubled` those that
-        fail or are disabled.
+        fail, are disabled, or have dead letters.
         """
         ...
 
@@ -138,10 +137,10 @@ class PushStore(Protocol):
         """Return dead letters, newest first."""
         ...
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
-        """Send again from the first event of each of these dead letters on. Return how many there
-        were.
+    async def replay(self, letters: Collection[int]) -> int:
+        """Deliver these dead letters again, and return how many there were.
 
-        Their webhooks are enabled again. What was delivered since is delivered once more, in order.
+        Each delivery starts at the first event of the dead letter and goes on in order, so later
+        events that were delivered already are delivered once more. The webhooks are enabled again.
         """
         ...

@@ -36,7 +36,7 @@ def is_released(leaves: Leaves, posts: int, posts_read: int) -> bool:
     """Whether the owner leaves with a commit: never while a post is unread, unless the task has
     ended.
     """
-    return leaves is Leaves.END or (leaves is Leaves.REST and posts == posts_read)
+    return leaves is Leaves.END or (leaves is Leaves.IDLE and posts == posts_read)
 
 
 def log_overwritten(context_id: str) -> None:

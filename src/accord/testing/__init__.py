@@ -24,9 +24,12 @@ from ..model import Message
 from ..server import request as wire
 from ..server.http import Receive, Scope, Send, converse
 from ..server.http1 import HttpServer
+from .clock import Clock
+from .fork import fork
 
 __all__ = [
     "Ask",
+    "Clock",
     "Delay",
     "Disconnect",
     "Duplicate",
@@ -34,6 +37,7 @@ __all__ = [
     "Fault",
     "Status",
     "client_fixture",
+    "fork",
 ]
 
 
@@ -55,13 +59,13 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """Answer, but late."""
+    """Answer late."""
 
     seconds: float
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """Break the connection off: before the answer (0), or after this many events of a stream."""
+    """Break the connection before the answer (0), or after this many events of a stream."""
 
     after: int = 0
 
@@ -74,7 +78,7 @@ Fault: TypeAlias = Status | Delay | Disconnect | Duplicate
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What somebody sent to a fake agent. Header names are in lower case."""
+    """Hold a request that a fake agent got. Header names are in lower case."""
 
     verb: str
     path: str
@@ -82,10 +86,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class FakeAgent:
-    """A remote agent that does as it is told, over every version and binding.
+    """Play a remote agent that answers as your test says, over every version and binding.
 
-    Each message gets the next answer of the script; the last one is given again and again. Used
-    with `async with` it is served on a port of its own (`url`); `connect(fake)` reaches it without.
+    Each message gets the next answer of the script; the last answer is repeated. With `async with`
+    it is served on its own port (`url`); `connect(fake)` works without a port.
     """
 
     def __init__(self, *script: HttpResponse, name: str = "Fake agent") -> None:
@@ -100,7 +104,7 @@ class FakeAgent:
         self._server: HttpServer | None = None
 
     def fail(self, *faults: Fault) -> None:
-        """Let the next requests go wrong, one fault each; the card is always served."""
+        """Make the next requests fail, one fault each. The card is always served."""
         self._faults.extend(faults)
 
     def app(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
@@ -238,8 +242,10 @@ class _Faulty:
         self._out.abort()
 
 
-def client_fixture(agent: Any, **options: Any) -> Any:
+def client_fixture(agent: Any, *, clock: Clock | None = None, **options: Any) -> Any:
     """Return a pytest fixture: a client of `agent`, in process. Needs pytest-asyncio.
+
+    With a `clock`, time passes for the agent when the test says so.
 
     # conftest.py
     trip = client_fixture(trip_agent)
@@ -251,7 +257,8 @@ def client_fixture(agent: Any, **options: Any) -> Any:
     import pytest_asyncio
 
     async def client() -> AsyncIterator[Client]:
-        async with connect(agent, **options) as connected:
+        made = connect(agent, **options) if clock is None else clock.connect(agent, **options)
+        async with made as connected:
             yield connected
 
     return pytest_asyncio.fixture(client)

@@ -22,6 +22,9 @@ const resource = {
   jwt: { sign: { alg: 'RS256' } },
 };
 
+// Who is in which group
+const groups = { ada: ['hub-admins', 'hr'], bob: ['devs'] };
+
 const configuration = {
   clients: [
     {
@@ -44,6 +47,14 @@ const configuration = {
       response_types: ['code'],
     },
     {
+      client_id: 'hub',
+      client_secret: 'hub-secret-% +',
+      application_type: 'native',
+      grant_types: ['authorization_code'],
+      redirect_uris: ['http://127.0.0.1/console/login/callback'],
+      response_types: ['code'],
+    },
+    {
       client_id: 'hr-api',
       client_secret: 'hr-api-secret',
       grant_types: [],
@@ -52,7 +63,9 @@ const configuration = {
     },
   ],
   scopes: ['openid', 'offline_access', 'hr.read', 'hr.write'],
-  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, groups: groups[id] ?? [] }) }),
+  claims: { openid: ['sub', 'groups'] },
+  conformIdTokenClaims: false,
   features: {
     clientCredentials: { enabled: true },
     deviceFlow: { enabled: true },

@@ -40,7 +40,7 @@ def test_hosts_are_allowed_at_one_place():
         Guard(["10.0.0.0/8"], proxy="http://127.0.0.1:3128")
     with pytest.raises(ValueError, match="is not an HTTP proxy"):
         Guard(proxy="socks5://127.0.0.1:1080")
-    with pytest.raises(ValueError, match="holds no user"):
+    with pytest.raises(ValueError, match="must not have a user"):
         Guard(proxy="http://127.0.0.1:3128").check_url("https://ada@example.org/")
 
 
@@ -117,7 +117,7 @@ async def test_a_server_says_how_it_calls_out(caplog):
 
     with caplog.at_level(logging.INFO, "accord"):
         for proxy, words in (
-            ("", "directly, if they are public"),
+            ("", "public addresses only"),
             ("http://u:p@h:1", "http://h:1"),
         ):
             app = agent.app(egress_proxy=proxy)

@@ -101,7 +101,7 @@ def test_names_of_local_networks(name):
 
 
 def test_https_only():
-    with pytest.raises(ValueError, match="begins with https"):
+    with pytest.raises(ValueError, match="must begin with https"):
         Guard().check_url("http://hooks.example.com:443/")
     Guard(schemes=["http"], ports=[80]).check_url("http://hooks.example.com/")
 

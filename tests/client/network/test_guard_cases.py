@@ -294,14 +294,14 @@ async def test_what_is_allowed_by_name(allow, url, outside):
             await post(net, url)
         assert [port for _, port in outside.connects] == [8080]
         for other in ("https://inside.example.com/", "http://hooks.example.com:8080/"):
-            with pytest.raises(Unreachable, match="stranger"):
+            with pytest.raises(Unreachable, match=r"others give|stranger gave"):
                 await post(net, other)
     assert len(outside.connects) == 1
 
 
 @pytest.mark.parametrize("item", ["", "http://a.example", "a.example:80", "10.0.0.0/99", "a b"])
 def test_what_can_not_be_allowed(item):
-    with pytest.raises(ValueError, match="no host that can be allowed"):
+    with pytest.raises(ValueError, match="not a host that can be allowed"):
         Guard(allow=[item])
 
 

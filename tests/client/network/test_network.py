@@ -131,7 +131,7 @@ async def test_a_refused_header_is_not_quoted():
 async def test_what_is_no_url(url):
     """Nothing gets out of a URL either."""
     async with network() as net:
-        with pytest.raises(Unreachable, match="no URL to connect to"):
+        with pytest.raises(Unreachable, match="not a URL to connect to"):
             await get(net, url)
 
 

@@ -180,9 +180,9 @@ def test_what_does_not_go_together(tmp_path):
     """Said at once, with what to do."""
     authority = Authority(tmp_path)
     certificate = ClientCert(*authority.issue("client"))
-    with pytest.raises(ValueError, match="ssl= says by itself"):
+    with pytest.raises(ValueError, match="ssl= already says"):
         connect("https://agent.example", ssl=client_tls(), ca=authority.pem)
-    with pytest.raises(ValueError, match="ssl= says by itself"):
+    with pytest.raises(ValueError, match="ssl= already says"):
         connect("https://agent.example", ssl=client_tls(), auth=certificate)
     with pytest.raises(OSError, match=r"missing\.pem"):
         connect("https://agent.example", ca=tmp_path / "missing.pem")
@@ -262,7 +262,7 @@ async def test_a_session_of_ones_own():
                 await client.send("hello")
             assert other.requests[-1].headers.get("authorization") is None
         assert not session.closed
-        with pytest.raises(ValueError, match="the session brings"):
+        with pytest.raises(ValueError, match="the session has its own"):
             connect("http://agent.example", session=session, proxy="http://proxy.example")
 
 

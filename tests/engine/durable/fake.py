@@ -19,10 +19,13 @@ from accord.engine.durable.branches import (
 from accord.engine.durable.history import Mismatch, read_history
 from accord.engine.durable.output import Output, Send
 from accord.engine.durable.steps import Steps
+from accord.engine.durable.timers import Timers
 from accord.engine.log.entries import (
+    ENCODE,
     Answered,
     ArtifactChanged,
     Asked,
+    AskExpired,
     AskLeft,
     Created,
     Entry,
@@ -32,7 +35,6 @@ from accord.engine.log.entries import (
     RunStarted,
     StatusChanged,
     Visible,
-    encode,
     entries_of,
 )
 from accord.engine.threads import Threads
@@ -50,6 +52,7 @@ from accord.model import (
 from accord.store.contract import Row
 
 TASK, CONTEXT = "task", "context"
+NOW_MS = 1_000
 
 
 class Waits(Exception):
@@ -78,8 +81,13 @@ class Context:
     def step_key(self) -> str:
         return self._run.steps.step_key
 
-    def ask(self, question: str, type: type = str, *, name: str = "") -> Any:
-        return self._run.ask(question, type, name)
+    def ask(
+        self, question: str, type: type = str, *, name: str = "", within: Any = None, **default: Any
+    ) -> Any:
+        return self._run.ask(question, type, name, within=within, **default)
+
+    def sleep(self, seconds: float) -> Any:
+        return Timers(self._run, self._run.history).sleep(seconds, None)
 
     def write(self, chunk: str, *, last: bool = False) -> None:
         self._run.act(lambda: self._run.emit(chunk, is_last=last))
@@ -114,6 +122,7 @@ class Run:
         self.delegates = Delegates(self)
         self.under_way = 0
         self.busy = 1
+        self.due: list[int] = []
         self.waits = asyncio.Event()
         self.steps = Steps(self, self.history)
 
@@ -150,11 +159,32 @@ class Run:
     def resume(self) -> None:
         self.busy += 1
 
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    async def reach(self, at_ms: int) -> None:
+        if at_ms > NOW_MS:
+            self.waits.set()
+            await self.loop.create_future()
+
+    def add_due(self, due_ms: int) -> None:
+        self.due.append(due_ms)
+
+    def remove_due(self, due_ms: int) -> None:
+        self.due.remove(due_ms)
+
+    def was_left(self, what: str) -> None:
+        pass
+
     def act(self, action: Callable[[], None]) -> None:
         if threading.get_ident() == self.thread:
             action()
         else:
             self.loop.call_soon_threadsafe(action)
+
+    @property
+    def output(self) -> "Run":
+        return self
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
         place = position_in(self)
@@ -190,28 +220,58 @@ class Run:
             self.log.append(status_entry(text, place.branch.path, place.step))
             self.statuses.append(text)
 
-    async def ask(self, question: str, type_: type, name: str, branch: Branch | None = None) -> Any:
+    async def ask(
+        self,
+        question: str,
+        type_: type,
+        name: str,
+        branch: Branch | None = None,
+        *,
+        within: float | None = None,
+        default: Any = None,
+    ) -> Any:
         place = position_in(self)
         assert place is not None
         branch = branch or place.branch
         n = branch.next_question()
         while True:
-            text = await self._answer(branch, n, name or question, type_.__name__, bool(name))
+            text = await self._answer(
+                branch, n, name or question, type_.__name__, bool(name), within
+            )
+            if text is None:
+                return default
             try:
                 return type_(text)
             except ValueError:
                 continue  # the same question again
 
-    async def _answer(self, branch: Branch, n: int, text: str, type_: str, is_named: bool) -> str:
+    async def _answer(
+        self,
+        branch: Branch,
+        n: int,
+        text: str,
+        type_: str,
+        is_named: bool,
+        within: float | None,
+    ) -> str | None:
         if self.history is not None:
             found = self.history.answer(branch.path, n, text, type_, is_named)
             if isinstance(found, Answered):
                 message = self.log[found.turn - 1]
                 assert isinstance(message, MessageAdded)
                 return message.message.text
+            if isinstance(found, AskExpired):
+                return None
             if found is not None:
                 await self.loop.create_future()
-        self.note(Asked(branch.path, n, text, type_, is_named=is_named))
+        expires_ms = 0 if within is None else NOW_MS + int(within * 1000)
+        asked_ms = self.history.expires_ms(branch.path, n) if self.history is not None else 0
+        expires_ms = asked_ms or expires_ms
+        if not 0 < asked_ms <= NOW_MS:
+            self.note(Asked(branch.path, n, text, type_, is_named=is_named, expires_ms=expires_ms))
+        if 0 < expires_ms <= NOW_MS:
+            self.note(AskExpired(branch.path, n))
+            return None
         if not self.answers:
             try:
                 self.waits.set()
@@ -349,7 +409,7 @@ def artifact_entry(
 def stored(log: list[Entry]) -> list[Numbered]:
     """A log as it is read after it was written."""
     visible = sum(isinstance(entry, Visible) for entry in log)
-    row = Row(0, 1, visible, 0, b"\n".join(encode(entry)[0] for entry in log))
+    row = Row(0, 1, visible, 0, b"\n".join(ENCODE[type(entry)](entry)[0] for entry in log))
     return list(entries_of([row], Ids(TASK, CONTEXT)))
 
 

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from accord import Agent, Context, Limits
 from accord.engine.durable.history import Mismatch
 from accord.engine.log.entries import (
+    ENCODE,
     FORMAT,
     STATE_NUMBER,
     About,
     Answered,
     ArtifactChanged,
     Asked,
+    AskExpired,
     AskLeft,
     Created,
     Delegated,
@@ -24,15 +26,27 @@ from accord.engine.log.entries import (
     Mismatched,
     Patched,
     RunStarted,
+    SleepLeft,
+    Slept,
     StatusChanged,
     StepEnded,
     StepLeft,
     Visible,
-    encode,
+    Woke,
     encode_about,
 )
-from accord.model import Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus, now_ms
-from accord.store.contract import Create, Namespace
+from accord.model import (
+    FORK,
+    Message,
+    Part,
+    Role,
+    StatusUpdate,
+    Task,
+    TaskState,
+    TaskStatus,
+    now_ms,
+)
+from accord.store.contract import Create, Leaves, Namespace
 from accord.store.memory import MemoryStore
 from tests.engine.durable.fake import CONTEXT, TASK, Waits
 from tests.engine.durable.table import CALLS, Row
@@ -48,6 +62,10 @@ DOES = (
     Asked,
     Answered,
     AskLeft,
+    AskExpired,
+    Slept,
+    Woke,
+    SleepLeft,
     Patched,
 )  # what a function has recorded
 
@@ -93,14 +111,18 @@ def plain(entry: Entry) -> bytes:
     position of a message.
     """
     if isinstance(entry, Asked):
-        entry = replace(entry, worked_s=0.0)
+        entry = replace(entry, worked_s=0.0, expires_ms=0)
+    elif isinstance(entry, Slept):
+        entry = replace(entry, due_ms=0)
     elif isinstance(entry, Answered):
         entry = replace(entry, turn=0)
-    return encode(entry)[0]
+    return ENCODE[type(entry)](entry)[0]
 
 
-async def run(row: Row) -> Outcome:
-    """Have the engine go on with what a row has recorded; without anything, have it begin."""
+async def run(row: Row, *, is_fork: bool = False) -> Outcome:
+    """Have the engine go on with what a row has recorded; without anything, have it begin. As a
+    fork: in another task, which begins with that.
+    """
     CALLS.clear()
     outcome, agent = Outcome(), Agent(NAME)
 
@@ -113,13 +135,13 @@ async def run(row: Row) -> Outcome:
             raise
 
     store = MemoryStore()
-    before = await leave(store, row.recorded) if row.recorded else []
+    before = await leave(store, row.recorded, has_ended=is_fork) if row.recorded else []
     async with _served(agent, store) as process:
-        task_id = (
-            TASK
-            if row.recorded
-            else (await process.send(message("go", returnImmediately=True)))["id"]
-        )
+        task_id = TASK
+        if not row.recorded:
+            task_id = (await process.send(message("go", returnImmediately=True)))["id"]
+        elif is_fork:
+            task_id = (await process.send(_forking(before), {"a2a-extensions": FORK}))["id"]
         await _finish(row, process, task_id, outcome)
         log = await log_of(store, Namespace(NAME), task_id)
         outcome.new = log[len(before) :]
@@ -137,9 +159,19 @@ async def run(row: Row) -> Outcome:
     return outcome
 
 
-async def leave(store: MemoryStore, recorded: Iterable[Entry]) -> list[Entry]:
+def _forking(log: list[Entry]) -> dict[str, Any]:
+    """What asks for a fork behind the last event of a log."""
+    at = sum(isinstance(entry, Visible) for entry in log)
+    asked = message("", returnImmediately=True)
+    asked["message"] |= {"parts": [], "metadata": {FORK: {"taskId": TASK, "at": at}}}
+    return asked
+
+
+async def leave(
+    store: MemoryStore, recorded: Iterable[Entry], *, has_ended: bool = False
+) -> list[Entry]:
     """Store the log of a task with one run, whose process is dead. An answer with turn 0 takes the
-    message before it.
+    message before it. One that `has_ended` nobody takes up.
     """
     first = Message(
         message_id="m-1", role=Role.USER, parts=[Part(text="go")], task_id=TASK, context_id=CONTEXT
@@ -166,12 +198,13 @@ async def leave(store: MemoryStore, recorded: Iterable[Entry]) -> list[Entry]:
         context_id=CONTEXT,
         skill="row",
         about=encode_about(About()),
-        state=STATE_NUMBER[TaskState.WORKING],
+        state=STATE_NUMBER[TaskState.COMPLETED if has_ended else TaskState.WORKING],
         at_ms=now_ms(),
         pos=len(log),
         seq=sum(isinstance(entry, Visible) for entry in log),
         format=FORMAT,
-        data=b"\n".join(encode(entry)[0] for entry in log),
+        data=b"\n".join(ENCODE[type(entry)](entry)[0] for entry in log),
+        leaves=Leaves.END if has_ended else Leaves.STAY,
     )
     assert await dead.commit([made]) == [True]
     dead.kill()

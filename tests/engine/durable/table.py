@@ -21,14 +21,18 @@ from accord.engine.durable.history import Mismatch
 from accord.engine.log.entries import (
     Answered,
     Asked,
+    AskExpired,
     AskLeft,
     Attempt,
     Delegated,
     Entry,
     Patched,
     Released,
+    SleepLeft,
+    Slept,
     StepEnded,
     StepLeft,
+    Woke,
 )
 from tests.engine.durable.fake import Waits, artifact_entry, message_entry, status_entry
 
@@ -513,6 +517,133 @@ async def leaves_question(ctx: Any) -> str:
             return str(await ctx.ask("Where?"))
     except TimeoutError:
         return "nobody"
+
+
+# Sleeps and deadlines. The run in memory has the time 1,000; there, and on the engine, what is due
+# at 1 is due.
+
+
+@row(
+    "a sleep",
+    result="found a",
+    calls=("search a",),
+    records=(Slept("", 1, 1_000), Woke("", 1), ended("search", "found a")),
+)
+@row(
+    "a timer that is due fires",
+    Slept("", 1, 1),
+    result="found a",
+    calls=("search a",),
+    records=(Woke("", 1), ended("search", "found a")),
+)
+@row(
+    "a timer that was set by an attempt which was given up",
+    Slept("", 1, 1),
+    Released(1.0),
+    result="found a",
+    calls=("search a",),
+    records=(Woke("", 1), ended("search", "found a")),
+)
+@row(
+    "a timer has fired, whatever the clock says",
+    Slept("", 1, 1 << 52),
+    Woke("", 1),
+    result="found a",
+    calls=("search a",),
+    records=(ended("search", "found a"),),
+)
+@row(
+    "a timer has fired, and more was done",
+    Slept("", 1, 1),
+    Woke("", 1),
+    ended("search", "x"),
+    result="x",
+)
+@row(
+    "a step in place of a sleep",
+    ended("other", 1),
+    raises=Mismatch,
+    match="now sleeps (sleep 1), where step 'other' (call 1) was recorded",
+)
+@row(
+    "a sleep more than is slept",
+    Slept("", 1, 1),
+    Woke("", 1),
+    Slept("", 2, 1),
+    raises=Mismatch,
+    match="calls step 'search' (call 1), where sleep 2 was recorded",
+)
+async def sleeps(ctx: Any) -> str:
+    await ctx.sleep(0)
+    return str(await ctx.step(search, "a"))
+
+
+@row("a sleep is left", result="woken", records=(Slept("", 1, 6_000), SleepLeft("", 1)))
+@row("a sleep was left", Slept("", 1, 1), SleepLeft("", 1), result="woken")
+async def leaves_sleep(ctx: Any) -> str:
+    try:
+        async with asyncio.timeout(0.01):
+            await ctx.sleep(5)
+    except TimeoutError:
+        return "woken"
+    return "slept"
+
+
+@row("members of a gather sleep", result=["found a", "found b"])
+@row(
+    "one of two timers has fired",
+    Slept("0.0", 1, 1),
+    Slept("0.1", 1, 1),
+    Woke("0.1", 1),
+    result=["found a", "found b"],
+    calls=("search a", "search b"),
+    records=(
+        Woke("0.0", 1),
+        ended("search", "found a", branch="0.0"),
+        ended("search", "found b", branch="0.1"),
+    ),
+)
+async def sleep_side_by_side(ctx: Any) -> list[str]:
+    async def one(what: str) -> str:
+        await ctx.sleep(0)
+        return str(await ctx.step(search, what))
+
+    return list(await ctx.gather(one("a"), one("b")))
+
+
+@row(
+    "a question expires",
+    result="nobody",
+    records=(Asked("", 1, "Where?", "str", expires_ms=1_000), AskExpired("", 1)),
+)
+@row(
+    "a question has expired",
+    Asked("", 1, "Where?", "str", expires_ms=1),
+    AskExpired("", 1),
+    result="nobody",
+)
+@row(
+    "a question was answered before its deadline",
+    Asked("", 1, "Where?", "str", expires_ms=1),
+    message_entry("Rome"),
+    Answered("", 1, 0),
+    result="Rome",
+)
+@row(
+    "a deadline passes while nobody is there",
+    Asked("", 1, "Where?", "str", expires_ms=1),
+    result="nobody",
+    records=(AskExpired("", 1),),
+)
+@row(
+    "another question has expired",
+    Asked("", 1, "Where to?", "str", expires_ms=1),
+    AskExpired("", 1),
+    raises=Mismatch,
+    match="asks 'Where?' (question 1), where 'Where to?' was asked and not answered in time",
+)
+async def asks_in_time(ctx: Any) -> str:
+    return str(await ctx.ask("Where?", within=0, default="nobody"))
 
 
 # Questions

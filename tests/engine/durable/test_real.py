@@ -8,6 +8,7 @@ import pytest
 
 from accord.engine.durable import backoff
 from accord.engine.durable.history import Mismatch
+from accord.engine.log import Delegated
 from tests.engine.durable import real
 from tests.engine.durable.fake import Waits
 from tests.engine.durable.table import CALLS, ROWS, Row
@@ -29,13 +30,30 @@ def is_run_here(row: Row) -> bool:
     return "delegation" not in row.name or row.name == "a delegation in place of a step"
 
 
+def has_delegations(row: Row) -> bool:
+    """One that is under way is not a fork's."""
+    return any(isinstance(entry, Delegated) for entry in row.recorded)
+
+
 HERE = [row for row in ROWS if is_run_here(row)]
 
 
 @pytest.mark.parametrize("row", HERE, ids=[row.name for row in HERE])
 async def test_row(row: Row, caplog: pytest.LogCaptureFixture) -> None:
+    await check(row, caplog, is_fork=False)
+
+
+FORKED = [row for row in HERE if row.recorded and not has_delegations(row)]
+
+
+@pytest.mark.parametrize("row", FORKED, ids=[row.name for row in FORKED])
+async def test_a_fork_goes_on_as_the_task_would(row: Row, caplog: pytest.LogCaptureFixture) -> None:
+    await check(row, caplog, is_fork=True)
+
+
+async def check(row: Row, caplog: pytest.LogCaptureFixture, *, is_fork: bool) -> None:
     expected = row.expected
-    outcome = await real.run(row)
+    outcome = await real.run(row, is_fork=is_fork)
     assert real.state_of(outcome.task) == TOLD.get(expected.raises, "TASK_STATE_FAILED"), (
         outcome.error
     )

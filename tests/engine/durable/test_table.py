@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.engine.durable import backoff
-from accord.engine.log.entries import Attempt, Entry, MessageAdded, encode
+from accord.engine.log.entries import ENCODE, Attempt, Entry, MessageAdded
 from tests.engine.durable.fake import Run, Waits, log_of
 from tests.engine.durable.table import CALLS, ROWS, Row
 
@@ -89,7 +89,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 def lines(entries: Any) -> list[bytes]:
-    return [encode(entry)[0] for entry in entries]
+    return [ENCODE[type(entry)](entry)[0] for entry in entries]
 
 
 def test_the_table_is_whole() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, ContentTypeNotSupported, File, connect
+from accord import Agent, ContentTypeNotSupported, File, Limits, connect
 from tests.cli.shell import found
 from tests.integrations.frameworks.agents import script
 from tests.integrations.frameworks.installed import INSTALLED
@@ -105,6 +105,23 @@ async def test_a_file_reaches_the_model_and_stays_in_the_history(
         assert script.seen == [sent.data]
         assert (await talk.send("again")).text.strip() == answered("look", "again")
         assert script.seen == [sent.data] * 2
+
+
+@pytest.mark.parametrize("size", [200_000, 6_000_000], ids=["in the message", "uploaded"])
+async def test_a_file_that_lies_outside_of_the_log_reaches_the_model_whole(
+    made: ModuleType, size: int
+) -> None:
+    """One that the message had lies in the file store, and so does one that was uploaded first."""
+    sent = File(b"%PDF-1.4 " + b"a page " * (size // 7), name="book.pdf")
+    app = Agent.wrap(made.talker).app(limits=Limits(state_size=64 << 20))
+    async with app.serving() as url, connect(url) as client:
+        if sent.media_type not in getattr(made, "TAKES", [sent.media_type]):
+            with pytest.raises(ContentTypeNotSupported, match=sent.media_type):
+                await client.send(["look", sent])
+            assert script.thinking == []
+            return
+        assert (await client.send(["look", sent])).text.strip() == answered("look")
+    assert script.seen == [sent.data]
 
 
 async def test_a_file_of_text_is_told_as_text(made: ModuleType) -> None:

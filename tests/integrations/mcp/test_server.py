@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from accord import Agent, Context, connect
 from accord.auth import Keyring
 from accord.client import Client
+from accord.engine.skills import definition_of
 from accord.integrations.mcp import make_server
 from accord.observe import current_trace
 from tests.integrations.agents import PNG, WAV, trip_planner, workshop
@@ -290,7 +291,7 @@ async def test_many_agents_are_found_and_asked_by_name(era):
     for i in range(30):
         agent = Agent(f"Clerk {i}", description=f"Keeps the books of department {i}.")
         agent.skill(lambda text: f"noted {text}", id="note", description="Take a note.")
-        agent.skills["note"].function.__annotations__["text"] = str
+        definition_of(agent).skills["note"].function.__annotations__["text"] = str
         agents.append(agent)
     async with connected([*agents, trip_planner()], era) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]

@@ -20,7 +20,7 @@ from accord import Agent, File, connect
 from accord.integrations.mcp import ToolFailed
 from accord.tools import from_mcp
 from tests.integrations.agents import PNG
-from tests.processes import free_port
+from tests.processes import free_port, run_sync
 
 PATIENCE_S = 120
 
@@ -245,3 +245,31 @@ def test_a_field_that_is_no_name_takes_the_arguments_as_one():
     tool = mcp_types.Tool(name="x", input_schema=schema)
     function = McpTools(None, [tool])["x"]
     assert list(inspect.signature(function).parameters) == ["arguments"]
+
+
+IMPORTS = """
+import asyncio, sys, threading
+from accord.tools import from_mcp
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mcp":
+            print("imported in", threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Watch())
+
+async def main():
+    try:
+        async with from_mcp(["/no/such/program"]):
+            pass
+    except Exception as error:
+        print(type(error).__name__)
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_import_of_the_sdk_does_not_hold_up_the_event_loop():
+    """It takes about a second, in a server that has others to answer."""
+    done = run_sync(sys.executable, "-c", IMPORTS)
+    assert done.out.split("\n")[:2] == ["imported in False", "ToolFailed"]

@@ -4,14 +4,15 @@ import importlib
 
 from accord import Agent
 from accord.client import Client, connect
-from accord.relay import Errand
+from accord.engine.skills import definition_of
+from accord.relay import RequestContext
 
 _busy: Agent = importlib.import_module("busy").agent  # beside this file
 _app = _busy.app()
 _clients: list[Client] = []
 
 
-async def _connect(errand: Errand) -> Client:
+async def _connect(context: RequestContext) -> Client:
     if not _clients:
         _clients.append(connect(_app))
     return _clients[0]
@@ -23,4 +24,4 @@ async def _close() -> None:
 
 
 agent = Agent.proxy(_app.card("http://localhost"), connect=_connect)
-agent.on_close.append(_close)
+definition_of(agent).on_close.append(_close)

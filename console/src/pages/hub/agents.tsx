@@ -2,11 +2,12 @@
 
 import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
-import { moment, t, has } from "../../i18n";
+import { has, moment, number, t } from "../../i18n";
 import { go, query } from "../../state";
-import { Link, Trouble } from "../../ui/elements";
+import { Link, Segments, Skeleton, Trouble } from "../../ui/elements";
 import { useRows } from "../../ui/keys";
 import { usePolled } from "../../ui/polled";
+import { visible } from "../../ui/text";
 
 export function healthWord(state: string): string {
   const key = `health.${state}`;
@@ -23,6 +24,9 @@ export function HealthMark({ state }: { state: string }) {
   );
 }
 
+/** Agents in trouble first, then those that wait, then by name. */
+const ORDER = ["broken", "down", "degraded", "locked", "new", "up", "gone"];
+
 export default function Agents() {
   const { value, error: unread, load } = usePolled(hub.agents, 3000);
   const found = value?.agents ?? null;
@@ -30,6 +34,7 @@ export default function Agents() {
   const [error, setError] = useState<unknown>(null);
   const [words, setWords] = useState(query.value.get("q") ?? "");
   const asked = query.value.get("q") ?? "";
+  const health = query.value.get("health") ?? "";
 
   useEffect(() => {
     setError(null);
@@ -40,79 +45,116 @@ export default function Agents() {
       .catch(setError);
   }, [asked]);
 
-  const shown = (found ?? []).filter((entry) => !hits || hits.some((hit) => hit.agent === entry.name));
+  const all = found ?? [];
+  const counts = new Map<string, number>();
+  for (const entry of all) counts.set(entry.health.state, (counts.get(entry.health.state) ?? 0) + 1);
+  const states = [...counts.keys()].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
   const order = new Map((hits ?? []).map((hit, i) => [hit.agent, i]));
-  shown.sort((a, b) => (order.get(a.name) ?? 0) - (order.get(b.name) ?? 0));
+  const shown = all
+    .filter((entry) => (!hits || order.has(entry.name)) && (!health || entry.health.state === health))
+    .sort((a, b) => (order.get(a.name) ?? 0) - (order.get(b.name) ?? 0));
   const selected = useRows(shown.length, (i) => {
     const entry = shown[i];
     if (entry) go(`agents/${encodeURIComponent(entry.name)}`);
   });
   return (
     <>
-      <h1>{t("agents.title")}</h1>
+      <div class="head">
+        <h1>
+          {t("agents.title")} {!!all.length && <span class="soft">{number(value?.total ?? all.length)}</span>}
+        </h1>
+      </div>
       {(error ?? unread) !== null && <Trouble error={error ?? unread} onRetry={() => (setError(null), load())} />}
       <form
-        class="row"
+        class="row filters"
         onSubmit={(event) => {
           event.preventDefault();
-          go("agents", { q: words });
+          go("agents", { q: words, health });
         }}
       >
-        <label class="grow">
-          {t("agents.search")}{" "}
-          <input id="search" type="search" value={words} onInput={(event) => setWords(event.currentTarget.value)} />
-        </label>
+        <input
+          id="search"
+          class="grow"
+          type="search"
+          aria-label={t("agents.search")}
+          placeholder={t("agents.search")}
+          value={words}
+          onInput={(event) => setWords(event.currentTarget.value)}
+        />
         <button type="submit">{t("agents.find")}</button>
+        {states.length > 1 && (
+          <Segments
+            of={t("agents.health")}
+            names={["", ...states]}
+            active={health}
+            label={(name) => (name ? `${healthWord(name)} ${number(counts.get(name) ?? 0)}` : t("common.all"))}
+            onChoose={(name) => go("agents", { q: asked, health: name }, true)}
+          />
+        )}
       </form>
       <AddAgent onAdded={load} />
-      {found && !found.length && <p>{t("agents.empty")}</p>}
-      {hits && !shown.length && <p>{t("agents.nothing")}</p>}
+      {!found && unread === null && <Skeleton />}
+      {found && !found.length && <p class="empty">{t("agents.empty")}</p>}
+      {found && found.length > 0 && !shown.length && <p class="empty">{t("agents.nothing")}</p>}
       {shown.length > 0 && (
-        <div class="scroll" tabIndex={0}>
+        <div class="table folds" tabIndex={0}>
           <table>
             <caption class="hidden">{t("agents.table")}</caption>
             <thead>
               <tr>
                 <th scope="col">{t("agents.name")}</th>
                 <th scope="col">{t("agents.health")}</th>
-                <th scope="col">{t("agents.what")}</th>
-                <th scope="col">{t("agents.score")}</th>
+                <th scope="col">{t("agent.skills")}</th>
+                <th scope="col" class="numbers">
+                  {t("agents.score")}
+                </th>
                 <th scope="col">{t("agents.state")}</th>
               </tr>
             </thead>
             <tbody>
               {shown.map((entry, i) => (
-                <tr key={entry.name} data-agent={entry.name} aria-selected={i === selected ? "true" : undefined}>
-                  <td>
-                    <Link to={`agents/${encodeURIComponent(entry.name)}`}>{entry.name}</Link>
-                  </td>
-                  <td>
-                    <HealthMark state={entry.health.state} />
-                    {entry.health.sentence && <div class="soft">{entry.health.sentence}</div>}
-                  </td>
-                  <td>
-                    {entry.description}
-                    <ul class="plain soft">
-                      {(hits?.find((hit) => hit.agent === entry.name)?.skills ?? entry.skills ?? []).map((skill) => (
-                        <li key={skill.id}>
-                          {skill.name}
-                          {"why" in skill && skill.why.length > 0 && ` · ${t("agents.why", { why: skill.why.join(", ") })}`}
-                        </li>
-                      ))}
-                    </ul>
-                  </td>
-                  <td>{entry.score ?? "–"}</td>
-                  <td>
-                    {stateOf(entry)}
-                    {entry.waiting && <div class="bad">{t("agents.changed")}</div>}
-                  </td>
-                </tr>
+                <Row key={entry.name} entry={entry} hit={hits?.find((hit) => hit.agent === entry.name)} isSelected={i === selected} />
               ))}
             </tbody>
           </table>
         </div>
       )}
     </>
+  );
+}
+
+const SKILLS = 4; // that a row names
+
+function Row({ entry, hit, isSelected }: { entry: hub.Entry; hit: hub.Hit | undefined; isSelected: boolean }) {
+  const skills = hit?.skills ?? entry.skills ?? [];
+  const why = [...new Set((hit?.skills ?? []).flatMap((skill) => skill.why))];
+  return (
+    <tr data-agent={entry.name} aria-selected={isSelected ? "true" : undefined}>
+      <td class="first">
+        <Link to={`agents/${encodeURIComponent(entry.name)}`}>{entry.name}</Link>
+        <span class="soft small under">{visible(entry.description)}</span>
+        {why.length > 0 && <span class="soft small under">{t("agents.why", { why: why.join(", ") })}</span>}
+      </td>
+      <td>
+        <HealthMark state={entry.health.state} />
+        {entry.health.sentence && <span class="soft small under">{entry.health.sentence}</span>}
+      </td>
+      <td>
+        <span class="chips">
+          {skills.slice(0, SKILLS).map((skill) => (
+            <span key={skill.id} class="chip">
+              {visible(skill.name)}
+            </span>
+          ))}
+          {skills.length > SKILLS && <span class="soft small">+{number(skills.length - SKILLS)}</span>}
+        </span>
+      </td>
+      <td class="numbers">{entry.score ?? <span class="soft">–</span>}</td>
+      <td class={entry.state === "approved" ? "soft" : ""}>
+        {stateOf(entry)}
+        {entry.waiting && <span class="bad small under">{t("agents.changed")}</span>}
+      </td>
+    </tr>
   );
 }
 
@@ -146,7 +188,7 @@ function AddAgent({ onAdded }: { onAdded: () => void }) {
     }
   };
   return (
-    <details class="card" open={query.value.has("add")}>
+    <details class="card fold" open={query.value.has("add")}>
       <summary>{t("add.title")}</summary>
       <form
         class="row"
@@ -156,9 +198,10 @@ function AddAgent({ onAdded }: { onAdded: () => void }) {
         }}
       >
         <label class="grow">
-          {t("add.url")} <input id="add-url" type="url" required value={url} onInput={(event) => setUrl(event.currentTarget.value)} />
+          {t("add.url")}{" "}
+          <input id="add-url" class="wide" type="url" placeholder="https://hr.corp.example" required value={url} onInput={(event) => setUrl(event.currentTarget.value)} />
         </label>
-        <button type="submit" class="primary" disabled={isBusy}>
+        <button type="submit" class="primary low" disabled={isBusy}>
           {isBusy ? t("add.busy") : t("add.button")}
         </button>
       </form>

@@ -3,19 +3,19 @@
 import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
 import type { Card, Json } from "../../api/types";
-import { moment, t } from "../../i18n";
-import { go, me, onChange, useTitle } from "../../state";
-import { Copy, Dialog, Link, Trouble } from "../../ui/elements";
+import { moment, number, span, t } from "../../i18n";
+import { go, me, onChange, query, say, useTitle } from "../../state";
+import { Copy, Dialog, Link, Skeleton, Tabs, Trouble } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
 import { visible } from "../../ui/text";
 import { HealthMark, stateOf } from "./agents";
+
+const TABS = ["overview", "checks", "cards", "settings"];
 
 export default function EntryPage({ name }: { name: string }) {
   const [entry, setEntry] = useState<hub.Entry | null>(null);
   const [cards, setCards] = useState<hub.CardVersion[]>([]);
   const [error, setError] = useState<unknown>(null);
-  const [told, setTold] = useState("");
-  const [isRetiring, setRetiring] = useState(false);
   useTitle(name);
 
   const load = () =>
@@ -32,7 +32,7 @@ export default function EntryPage({ name }: { name: string }) {
   }, [name]);
   const act = (work: Promise<unknown>, said: string) =>
     void work
-      .then(() => setTold(said))
+      .then(() => say(said))
       .then(load)
       .catch(setError);
   // With its approval an agent gets the name it was added under.
@@ -40,75 +40,125 @@ export default function EntryPage({ name }: { name: string }) {
     void hub
       .decide(name, n, verb)
       .then((made) => (made.name === name ? load() : go(`agents/${encodeURIComponent(made.name)}`)))
-      .then(() => setTold(t("entry.saved")))
+      .then(() => say(t("entry.saved")))
       .catch(setError);
-  if (!entry) return error !== null ? <Trouble error={error} onRetry={load} /> : <p>{t("common.loading")}</p>;
+  if (!entry) return error !== null ? <Trouble error={error} onRetry={load} /> : <Skeleton />;
   const address = `${me.value!.base}/agents/${entry.name}/`; // the slash: every client reads it alike
+  const waiting = cards.filter((version) => version.decision === "waiting").length;
+  const chosen = query.value.get("tab") ?? "";
+  const tab = TABS.includes(chosen) ? chosen : "overview";
+  const label = (one: string) => (
+    <>
+      {t(`entry.tab.${one}` as "entry.tab.overview")}
+      {one === "cards" && waiting > 0 && <span class="count wait">{number(waiting)}</span>}
+    </>
+  );
   return (
     <>
-      <h1>{entry.name}</h1>
-      <p class="row">
-        <HealthMark state={entry.health.state} />
-        <span data-state-of-entry={entry.state}>{stateOf(entry)}</span>
-        <span>{t("agent.version", { version: entry.version })}</span>
-        <span class="soft">{entry.signature}</span>
-      </p>
-      <p>{visible(entry.description)}</p>
-      {entry.health.sentence && <p class="card">{entry.health.sentence}</p>}
-      <p class="row">
-        <span class="mono">{address}</span> <Copy text={() => address} />
-      </p>
-      <div class="row">
-        <Link to="chat" query={{ agent: entry.name }} class="button">
-          {t("entry.chat")}
-        </Link>
+      <div class="head">
+        <h1>{entry.name}</h1>
         <button type="button" onClick={() => act(hub.act(name, "probe"), t("entry.probed"))}>
           {t("entry.probe")}
         </button>
         <button type="button" onClick={() => act(hub.act(name, "refresh"), t("entry.refreshed"))}>
           {t("entry.refresh")}
         </button>
-        {entry.state === "suspended" ? (
-          <button type="button" onClick={() => act(hub.act(name, "resume"), t("entry.resumed"))}>
-            {t("entry.resume")}
-          </button>
-        ) : (
-          <button type="button" onClick={() => act(hub.act(name, "suspend"), t("entry.suspended.said"))}>
-            {t("entry.suspend")}
-          </button>
-        )}
-        <button type="button" onClick={() => setRetiring(true)}>
-          {t("entry.retire")} …
-        </button>
+        <Link to="tasks" query={{ find: entry.name }} class="button">
+          {t("entry.tasks")}
+        </Link>
+        <Link to="chat" query={{ agent: entry.name }} class="button primary">
+          {t("entry.chat")}
+        </Link>
       </div>
-      <p role="status">{told}</p>
+      <p class="row facts">
+        <HealthMark state={entry.health.state} />
+        <span data-state-of-entry={entry.state}>{stateOf(entry)}</span>
+        <span>{t("agent.version", { version: entry.version })}</span>
+        <span>{entry.signature}</span>
+      </p>
+      <p>{visible(entry.description)}</p>
+      {entry.health.sentence && <p class="card">{entry.health.sentence}</p>}
       {error !== null && <Trouble error={error} />}
+      <Tabs
+        of={entry.name}
+        names={TABS}
+        active={tab}
+        label={label}
+        onChoose={(one) => go(`agents/${encodeURIComponent(name)}`, { tab: one === "overview" ? "" : one }, true)}
+      />
+      {tab === "overview" && <Overview entry={entry} address={address} />}
+      {tab === "checks" && <Checks name={name} score={entry.score ?? null} />}
+      {tab === "cards" &&
+        cards.map((version) => <CardView key={version.n} version={version} onDecide={(verb) => decide(version.n, verb)} />)}
+      {tab === "settings" && <EntrySettings entry={entry} act={act} onError={setError} />}
+    </>
+  );
+}
 
+function Overview({ entry, address }: { entry: hub.Entry; address: string }) {
+  const { health } = entry;
+  const ms = (value: number | null | undefined) => (value == null ? "–" : span(value));
+  return (
+    <>
+      <div class="grid">
+        <section class="card tile">
+          <span class="soft">{t("entry.uptime")}</span>
+          <div class="figure">{health.uptime_30d == null ? "–" : `${number(Math.round(health.uptime_30d * 1000) / 10)} %`}</div>
+        </section>
+        <section class="card tile">
+          <span class="soft">{t("entry.answers")}</span>
+          <div class="figure">{ms(health.p50_ms)}</div>
+          <p class="soft">{t("now.p95", { time: ms(health.p95_ms) })}</p>
+        </section>
+        <section class="card tile">
+          <span class="soft">{t("agents.score")}</span>
+          <div class="figure">{entry.score ?? "–"}</div>
+        </section>
+      </div>
+      <h2>{t("entry.address")}</h2>
+      <p class="card row">
+        <span class="mono grow">{address}</span> <Copy text={() => address} />
+      </p>
       <h2>{t("agent.skills")}</h2>
-      <ul>
+      <ul class="plain card ranked">
         {(entry.skills ?? []).map((skill) => (
           <li key={skill.id}>
-            <strong>{visible(skill.name)}</strong> <span class="mono soft">{visible(skill.id)}</span> {visible(skill.description)}
+            <strong>{visible(skill.name)}</strong>
+            <span class="mono soft">{visible(skill.id)}</span>
+            <span class="soft">{visible(skill.description)}</span>
           </li>
         ))}
       </ul>
       <h2>{t("agent.interfaces")}</h2>
-      <ul>
+      <ul class="plain card ranked">
         {(entry.interfaces ?? []).map((one) => (
-          <li key={one.url + one.protocolVersion}>
-            {one.protocolBinding} {one.protocolVersion} <span class="mono">{visible(one.url)}</span>
+          <li key={one.url + one.protocolBinding + one.protocolVersion}>
+            <span class="mono">{visible(one.url)}</span>
+            <span class="chip">
+              {one.protocolBinding} {one.protocolVersion}
+            </span>
           </li>
         ))}
       </ul>
-      <Checks name={name} score={entry.score ?? null} />
-      <h2>{t("entry.cards")}</h2>
-      {cards.map((version) => (
-        <CardView key={version.n} version={version} onDecide={(verb) => decide(version.n, verb)} />
-      ))}
-      <h2>{t("entry.settings")}</h2>
-      <label>
-        {t("entry.visibility")}{" "}
+    </>
+  );
+}
+
+/** Who may see it, its credential, and what can't be taken back. */
+function EntrySettings(props: {
+  entry: hub.Entry;
+  act: (work: Promise<unknown>, said: string) => void;
+  onError: (error: unknown) => void;
+}) {
+  const { entry, act } = props;
+  const { name } = entry;
+  const [isRetiring, setRetiring] = useState(false);
+  return (
+    <div class="narrow">
+      <section class="card">
+        <h2>{t("entry.visibility")}</h2>
         <select
+          aria-label={t("entry.visibility")}
           value={entry.visibility}
           onChange={(event) => act(hub.change(name, { visibility: event.currentTarget.value }), t("entry.saved"))}
         >
@@ -118,8 +168,33 @@ export default function EntryPage({ name }: { name: string }) {
             </option>
           ))}
         </select>
-      </label>
-      <Credential name={name} onDone={() => setTold(t("entry.saved"))} />
+      </section>
+      <section class="card">
+        <h2>{t("entry.credential.title")}</h2>
+        <p class="soft">{t("entry.credential.text")}</p>
+        <Credential name={name} onDone={() => say(t("entry.saved"))} />
+      </section>
+      <section class="card danger-zone" data-danger>
+        <h2>{t("entry.danger")}</h2>
+        <div class="row">
+          <span class="grow">{entry.state === "suspended" ? t("entry.resume.text") : t("entry.suspend.text")}</span>
+          {entry.state === "suspended" ? (
+            <button type="button" onClick={() => act(hub.act(name, "resume"), t("entry.resumed"))}>
+              {t("entry.resume")}
+            </button>
+          ) : (
+            <button type="button" class="danger" onClick={() => act(hub.act(name, "suspend"), t("entry.suspended.said"))}>
+              {t("entry.suspend")}
+            </button>
+          )}
+        </div>
+        <div class="row">
+          <span class="grow">{t("entry.retire.ask")}</span>
+          <button type="button" class="danger" onClick={() => setRetiring(true)}>
+            {t("entry.retire")} …
+          </button>
+        </div>
+      </section>
       <Dialog title={t("entry.retire")} isOpen={isRetiring} onClose={() => setRetiring(false)}>
         <Retire
           name={name}
@@ -128,11 +203,11 @@ export default function EntryPage({ name }: { name: string }) {
             void hub
               .retire(name)
               .then(() => go("agents"))
-              .catch(setError);
+              .catch(props.onError);
           }}
         />
       </Dialog>
-    </>
+    </div>
   );
 }
 
@@ -232,37 +307,60 @@ function whole(value: unknown): string {
   return visible(text);
 }
 
-/** The conformance checks, with what to change. */
+const FIRST = ["fail", "skip", "pass"];
+
+/** The conformance checks, what fails first, with what to change. */
 function Checks({ name, score }: { name: string; score: number | null }) {
-  const [report, setReport] = useState<{ score: number; results: hub.CheckResult[] } | null>(null);
+  const [report, setReport] = useState<hub.CheckReport | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
-  const run = () => {
+  const take = (asked: Promise<hub.CheckReport>) => {
     setBusy(true);
     setError(null);
-    void hub
-      .check(name)
+    void asked
       .then(setReport)
       .catch(setError)
       .finally(() => setBusy(false));
   };
+  useEffect(() => {
+    if (score !== null) take(hub.lastChecks(name)); // else there were none
+  }, [name]);
+  const results = report?.results ?? [];
+  const of = (status: string) => results.filter((one) => one.status === status);
   return (
     <>
-      <h2>{t("entry.checks", { score: String(report?.score ?? score ?? "–") })}</h2>
-      <button type="button" onClick={run} disabled={isBusy}>
-        {isBusy ? t("common.loading") : t("entry.check")}
-      </button>
+      <div class="head">
+        <h2 class="grow">
+          {t("entry.checks", { score: String(report?.score ?? score ?? "–") })}
+          {report?.at_ms && <span class="soft small"> {moment(report.at_ms)}</span>}
+        </h2>
+        <button type="button" class="primary" onClick={() => take(hub.check(name))} disabled={isBusy}>
+          {isBusy ? t("common.loading") : t("entry.check")}
+        </button>
+      </div>
       {error !== null && <Trouble error={error} />}
+      {!report && !isBusy && error === null && <p class="empty">{t("entry.checks.none")}</p>}
       {report && (
-        <ul data-checks>
-          {report.results.map((one, i) => (
-            <li key={i} class={one.status === "fail" ? "bad" : ""}>
-              {one.status} · {one.title} <span class="soft">{one.interface}</span>
-              {one.reason && <div>{one.reason}</div>}
-              {one.fix && one.status === "fail" && <div>{one.fix}</div>}
-            </li>
+        <div data-checks>
+          {FIRST.filter((status) => of(status).length).map((status) => (
+            <details key={status} class="card fold" open={status === "fail"} data-status={status}>
+              <summary>
+                <strong class={status === "fail" ? "bad" : ""}>{t(`check.${status}` as "check.fail")}</strong>{" "}
+                <span class="soft">{number(of(status).length)}</span>
+              </summary>
+              <ul class="plain ranked">
+                {of(status).map((one, i) => (
+                  <li key={i}>
+                    <span>{one.title}</span>
+                    <span class="soft small">{one.interface}</span>
+                    {one.reason && <span class={status === "fail" ? "bad small" : "soft small"}>{visible(one.reason)}</span>}
+                    {one.fix && status === "fail" && <span class="small across">{visible(one.fix)}</span>}
+                  </li>
+                ))}
+              </ul>
+            </details>
           ))}
-        </ul>
+        </div>
       )}
     </>
   );
@@ -276,7 +374,7 @@ function Credential({ name, onDone }: { name: string; onDone: () => void }) {
   const [error, setError] = useState<unknown>(null);
   return (
     <form
-      class="row"
+      class="row fields"
       onSubmit={(event) => {
         event.preventDefault();
         void hub

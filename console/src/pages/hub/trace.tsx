@@ -2,10 +2,10 @@
 
 import * as hub from "../../api/hub";
 import { moment, number, span, t } from "../../i18n";
-import { Link, State, Trouble } from "../../ui/elements";
+import { Link, Skeleton, State, Trouble } from "../../ui/elements";
 import { usePolled } from "../../ui/polled";
 import { visible } from "../../ui/text";
-import { callerName } from "./inbox";
+import { callerName, GUEST } from "../address";
 
 export default function Trace({ id }: { id: string }) {
   return id ? <Tree key={id} id={id} /> : <Newest />;
@@ -16,19 +16,57 @@ function Newest() {
   const found = value?.traces;
   return (
     <>
-      <h1>{t("trace.title")}</h1>
+      <div class="head">
+        <h1>{t("trace.title")}</h1>
+      </div>
       {error !== null && <Trouble error={error} onRetry={load} />}
-      {found && !found.length && <p>{t("trace.empty")}</p>}
-      <ul>
-        {(found ?? []).map((one) => (
-          <li key={one.id}>
-            <Link to={`trace/${encodeURIComponent(one.id)}`}>{visible(one.title || one.id)}</Link>{" "}
-            <span class="soft">
-              {t("trace.tasks", { count: number(one.tasks) })} · {moment(one.at_ms)}
-            </span>
-          </li>
-        ))}
-      </ul>
+      {!found && error === null && <Skeleton />}
+      {found && !found.length && <p class="empty">{t("trace.empty")}</p>}
+      {!!found?.length && (
+        <div class="table folds">
+          <table>
+            <caption class="hidden">{t("trace.title")}</caption>
+            <thead>
+              <tr>
+                <th scope="col">{t("trace.request")}</th>
+                <th scope="col">{t("agents.name")}</th>
+                <th scope="col">{t("tasks.state")}</th>
+                <th scope="col" class="numbers">
+                  {t("nav.tasks")}
+                </th>
+                <th scope="col" class="numbers">
+                  {t("nav.agents")}
+                </th>
+                <th scope="col" class="numbers">
+                  {t("tasks.took")}
+                </th>
+                <th scope="col">{t("tasks.when")}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {found.map((one) => (
+                <tr key={one.id}>
+                  <td class="first">
+                    <Link to={`trace/${encodeURIComponent(one.id)}`}>{visible(one.title || one.id)}</Link>
+                  </td>
+                  <td>{visible(one.agent)}</td>
+                  <td>
+                    <State word={one.state} />
+                  </td>
+                  <td class="numbers" data-label={t("nav.tasks")}>
+                    {number(one.tasks)}
+                  </td>
+                  <td class="numbers" data-label={t("nav.agents")}>
+                    {number(one.agents)}
+                  </td>
+                  <td class="numbers">{milliseconds(one.ended_ms - one.started_ms)}</td>
+                  <td class="whole">{moment(one.at_ms)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
     </>
   );
 }
@@ -59,17 +97,54 @@ export function ordered(spans: hub.Span[]): Node[] {
 function Tree({ id }: { id: string }) {
   const { value, error, load } = usePolled(() => hub.trace(id), 3000, [id]);
   const spans = value?.spans;
-  if (!spans) return error !== null ? <Trouble error={error} onRetry={load} /> : <p>{t("common.loading")}</p>;
-  const from = Math.min(...spans.map((one) => one.started_ms));
-  const to = Math.max(from + 1, ...spans.map((one) => one.ended_ms));
-  const agents = new Set(spans.map((one) => one.agent)).size;
-  const at = (ms: number) => ((ms - from) / (to - from)) * 100;
+  if (!spans) return error !== null ? <Trouble error={error} onRetry={load} /> : <Skeleton />;
   return (
     <>
       {error !== null && <Trouble error={error} onRetry={load} />}
-      <h1>{t("trace.one", { tasks: number(spans.length), agents: number(agents), time: span(to - from) })}</h1>
-      <div class="scroll" tabIndex={0}>
-        <table>
+      <div class="head">
+        <h1>{visible(value.title || id)}</h1>
+        <Link to="trace" class="button">
+          {t("trace.all")}
+        </Link>
+      </div>
+      <Waterfall spans={spans} />
+    </>
+  );
+}
+
+/** The trace that a task belongs to, with the task marked. */
+export function TraceOf({ task }: { task: string }) {
+  const { value: spans, error, load } = usePolled(
+    async () => {
+      const id = await hub.traceOf(task);
+      return id ? (await hub.trace(id)).spans : [];
+    },
+    3000,
+    [task],
+  );
+  if (!spans) return error !== null ? <Trouble error={error} onRetry={load} /> : <Skeleton />;
+  return spans.length ? <Waterfall spans={spans} task={task} /> : <p class="empty">{t("trace.gone")}</p>;
+}
+
+/** Who made a call: what an agent delegates without a login of its own is that agent's. */
+function callerOf(one: hub.Span, byTask: Map<string, hub.Span>): string {
+  const parent = byTask.get(one.parent);
+  if (parent && one.caller === GUEST) return visible(parent.agent);
+  return visible(callerName(one.caller)) || t("tasks.anonymous");
+}
+
+function Waterfall({ spans, task = "" }: { spans: hub.Span[]; task?: string }) {
+  const from = Math.min(...spans.map((one) => one.started_ms));
+  const to = Math.max(from + 1, ...spans.map((one) => one.ended_ms));
+  const agents = new Set(spans.map((one) => one.agent)).size;
+  const byTask = new Map(spans.map((one) => [one.task, one]));
+  const nodes = ordered(spans);
+  const at = (ms: number) => ((ms - from) / (to - from)) * 100;
+  return (
+    <>
+      <p class="soft">{t("trace.one", { tasks: number(spans.length), agents: number(agents), time: milliseconds(to - from) })}</p>
+      <div class="table" tabIndex={0}>
+        <table class="waterfall">
           <caption class="hidden">{t("trace.table")}</caption>
           <thead>
             <tr>
@@ -77,14 +152,26 @@ function Tree({ id }: { id: string }) {
               <th scope="col">{t("agents.name")}</th>
               <th scope="col">{t("tasks.caller")}</th>
               <th scope="col">{t("tasks.state")}</th>
-              <th scope="col">{t("trace.when")}</th>
+              <th scope="col" class="numbers">
+                {t("tasks.took")}
+              </th>
+              <th scope="col" class="wide" aria-label={t("trace.when")}>
+                <span class="scale">
+                  {[0, 1, 2, 3].map((i) => (
+                    <span key={i}>{milliseconds(Math.round(((to - from) * i) / 4))}</span>
+                  ))}
+                </span>
+              </th>
             </tr>
           </thead>
           <tbody>
-            {ordered(spans).map((one) => (
-              <tr key={one.task} data-task={one.task} data-depth={one.depth}>
-                <td>
-                  <span aria-hidden="true">{"└ ".repeat(Math.min(one.depth, 8))}</span>
+            {nodes.map((one) => (
+              <tr key={one.task} data-task={one.task} data-depth={one.depth} aria-selected={one.task === task}>
+                <td class="whole">
+                  <span class="soft" aria-hidden="true">
+                    {"\u00a0\u00a0".repeat(Math.min(one.depth, 8))}
+                    {one.depth ? "└ " : ""}
+                  </span>
                   <Link
                     to={`tasks/${encodeURIComponent(one.task)}`}
                     query={{ tenant: one.tenant, caller: one.caller, agent: one.owner }}
@@ -92,14 +179,21 @@ function Tree({ id }: { id: string }) {
                     {one.skill || one.task.slice(0, 13)}
                   </Link>
                 </td>
-                <td>{visible(one.agent)}</td>
-                <td>{visible(callerName(one.caller)) || t("tasks.anonymous")}</td>
+                <td class="whole">{visible(one.agent)}</td>
+                <td data-caller>{callerOf(one, byTask)}</td>
                 <td>
                   <State word={one.state} />
                 </td>
-                <td>
+                <td class="numbers">{milliseconds(one.ended_ms - one.started_ms)}</td>
+                <td class="middle">
                   <svg class="bar-of-time" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={span(one.ended_ms - one.started_ms)}>
-                    <rect x={at(one.started_ms)} width={Math.max(0.8, at(one.ended_ms) - at(one.started_ms))} y="1" height="6" />
+                    <rect
+                      class={one.state === "failed" ? "failed" : ""}
+                      x={at(one.started_ms)}
+                      width={Math.max(0.8, at(one.ended_ms) - at(one.started_ms))}
+                      y="1"
+                      height="6"
+                    />
                   </svg>
                 </td>
               </tr>
@@ -110,3 +204,5 @@ function Tree({ id }: { id: string }) {
     </>
   );
 }
+
+const milliseconds = (ms: number): string => (ms < 10_000 ? `${number(ms)} ms` : span(ms));

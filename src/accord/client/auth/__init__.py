@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .choosing import Chosen as Chosen
     from .choosing import certificate_of as certificate_of
     from .choosing import choose as choose
+    from .credentials import NOWHERE as NOWHERE
     from .credentials import AgentPlace as AgentPlace
     from .credentials import ApiKey as ApiKey
     from .credentials import Basic as Basic
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .saved import SavedLogin as SavedLogin
     from .saved import log_in as log_in
     from .saved import revoke as revoke
+    from .server import OAuthClient as OAuthClient
     from .server import OAuthError as OAuthError
     from .server import find_server as find_server
     from .signed import Signed as Signed
@@ -34,6 +36,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "AgentPlace": "credentials",
+            "NOWHERE": "credentials",
             "ApiKey": "credentials",
             "Auth": "choosing",
             "AuthorizationCode": "oauth",
@@ -47,6 +50,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "DevicePrompt": "oauth",
             "Login": "saved",
             "Logins": "saved",
+            "OAuthClient": "server",
             "OAuthError": "server",
             "SavedLogin": "saved",
             "Signed": "signed",

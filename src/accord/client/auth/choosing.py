@@ -93,8 +93,8 @@ def _credential(given: Given) -> Credential:
     if callable(given):
         return Bearer(given)
     raise TypeError(
-        f"a {type(given).__name__} is no credential: give a token, a key, a function that returns "
-        "one, or ApiKey, Basic, Bearer, ClientCert, ClientCredentials, DeviceCode, "
+        f"a {type(given).__name__} is not a credential: give a token, a key, a function that "
+        "returns one, or ApiKey, Basic, Bearer, ClientCert, ClientCredentials, DeviceCode, "
         "AuthorizationCode"
     )
 

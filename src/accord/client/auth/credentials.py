@@ -76,7 +76,7 @@ class Bindable(Protocol):
 
 
 class ApiKey:
-    """An API key, sent where the card says: header, query or cookie."""
+    """Send an API key where the card says: in a header, the query or a cookie."""
 
     def __init__(self, key: str, *, name: str = "X-API-Key", location: str = "header") -> None:
         self._key = clean(key)
@@ -95,7 +95,7 @@ class ApiKey:
         if where != "query" and not may_be_set(name):
             raise BadCard(
                 "the agent",
-                f"its card wants the API key as {name[:40]!r}, which would be more than a key",
+                f"its card wants the API key in {name[:40]!r}, which is not a safe place for it",
             )
         match where:
             case "query":
@@ -111,7 +111,7 @@ class ApiKey:
 
 
 class Basic:
-    """A user and a password."""
+    """Send a user name and a password."""
 
     def __init__(self, user: str, password: str) -> None:
         self._text = base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -130,8 +130,8 @@ class Basic:
 
 
 class Bearer:
-    """A bearer token, or a function (async or not) that returns one; it is asked for every request,
-    so it may cache and renew.
+    """Send a bearer token, or what a function (async or not) returns. The function is called for
+    every request, so let it cache the token.
     """
 
     def __init__(self, token: Token) -> None:
@@ -182,8 +182,8 @@ class Secret:
 
 
 class ClientCert:
-    """A client certificate for mutual TLS: PEM files, and optionally the authority that signed the
-    agent's own.
+    """Use a client certificate for mutual TLS: PEM files, and optionally the authority that signed
+    the agent's certificate.
     """
 
     def __init__(
@@ -229,7 +229,6 @@ def clean(secret: Any) -> str:
         or not secret
         or any(ord(c) < 32 or ord(c) == 127 for c in secret)
     ):
-        raise ValueError(
-            "a credential is a text without control characters, and not empty"
-        )  # and is not quoted here
+        # And is not quoted here.
+        raise ValueError("a credential must not be empty or have control characters")
     return secret

@@ -44,18 +44,18 @@ _REDIRECT_S = 300.0
 
 
 class OAuth(ABC):
-    """How tokens are got from an authorization server.
+    """Get tokens from an authorization server.
 
-    Tokens are bound to the agent they were got for: another agent gets others. They are renewed
-    before they end, and when an agent refuses them.
+    Each agent gets tokens of its own. They are renewed before they expire, and when the agent
+    refuses them.
 
     Args:
-        client_id: Who this program is to the server.
-        client_secret: How it proves that, if it can keep a secret.
-        issuer: The server. Without it, the one the agent's card names.
-        scopes: What to ask for. Without them, what the card wants.
-        audience: What tokens are to be good for, in the server's own words.
-        resource: The same as an address (RFC 8707).
+        client_id: The client id of this program at the server.
+        client_secret: The secret of that client, if it has one.
+        issuer: The authorization server. By default the one in the agent's card.
+        scopes: The scopes to ask for. By default those in the card.
+        audience: The audience that tokens are for, as the server calls it.
+        resource: The resource that tokens are for, as a URL (RFC 8707).
     """
 
     is_interactive = True  # needs a person
@@ -71,7 +71,7 @@ class OAuth(ABC):
         resource: str = "",
     ) -> None:
         if not client_id:
-            raise ValueError("OAuth needs a client_id, which the authorization server has given")
+            raise ValueError("OAuth needs a client_id, which you get from the authorization server")
         self.client = OAuthClient(client_id, client_secret, audience, resource)
         self.issuer = issuer
         self.scopes = tuple(scopes)
@@ -176,7 +176,7 @@ class OAuthToken:
         try:
             return await find_server(self._place, self._scheme, self.flow.issuer)
         except IssuerUnavailable as error:
-            raise Unauthenticated(f"no token can be had: {error}") from None
+            raise Unauthenticated(f"can't get a token: {error}") from None
 
     def __repr__(self) -> str:
         return f"OAuthToken({self.flow!r})"
@@ -234,7 +234,7 @@ def _for_long(server: AuthorizationServer, scopes: Sequence[str]) -> list[str]:
 
 
 class ClientCredentials(OAuth):
-    """Tokens for a program, by a secret of its own (RFC 6749, 4.4).
+    """Get tokens for a program that has a secret (RFC 6749, 4.4).
 
     connect(url, auth=ClientCredentials("planner", secret, issuer="https://id.corp.example"))
     """
@@ -243,7 +243,7 @@ class ClientCredentials(OAuth):
 
     def __init__(self, client_id: str, client_secret: str, **options: Any) -> None:
         if not client_secret:
-            raise ValueError("client credentials are an id and a secret")
+            raise ValueError("client credentials need both an id and a secret")
         super().__init__(client_id, client_secret, **options)
 
     async def obtain(
@@ -256,7 +256,7 @@ class ClientCredentials(OAuth):
 
 
 class DevicePrompt(NamedTuple):
-    """What a person is to do: open `url`, and enter `code` there."""
+    """Tell a person to open `url` and enter `code` there."""
 
     url: str
     code: str
@@ -269,11 +269,12 @@ def _say(prompt: DevicePrompt) -> None:
 
 
 class DeviceCode(OAuth):
-    """Tokens for a person, who agrees in a browser on any device (RFC 8628).
+    """Get tokens for a person who agrees in a browser on any device (RFC 8628).
 
     Args:
         show: Called with the `DevicePrompt`; by default it is printed to stderr.
-        pause: Called with the seconds between two looks at whether the person has agreed.
+        pause: A function that waits for the seconds it is given, between two checks whether the
+          person has agreed.
     """
 
     def __init__(
@@ -293,7 +294,9 @@ class DeviceCode(OAuth):
         self, server: AuthorizationServer, scopes: Sequence[str], place: AgentPlace
     ) -> Token:
         if not server.device_url:
-            raise OAuthError(server.name, "unsupported", "it has no flow for other devices")
+            raise OAuthError(
+                server.name, "unsupported", "it does not support logging in on another device"
+            )
         form = {**_scope(_for_long(server, scopes)), **self.client.form()}
         given = await server.post(server.device_url, form, self.client, place)
         prompt, device_code, interval_s = _prompt(given, server)
@@ -344,8 +347,8 @@ def _seconds(value: Any, usual: float, most: float) -> float:
 
 
 class AuthorizationCode(OAuth):
-    """Tokens for a person, who agrees in a browser on this machine (RFC 6749, 4.1, with PKCE,
-    RFC 7636; the browser comes back to a port of this machine, RFC 8252).
+    """Get tokens for a person who agrees in a browser on this machine (RFC 6749, 4.1, with PKCE,
+    RFC 7636; the browser returns to a port of this machine, RFC 8252).
 
     Args:
         open_url: Called with the address to open; by default that opens a browser.
@@ -369,7 +372,9 @@ class AuthorizationCode(OAuth):
         self, server: AuthorizationServer, scopes: Sequence[str], place: AgentPlace
     ) -> Token:
         if not server.authorization_url:
-            raise OAuthError(server.name, "unsupported", "it has no flow for browsers")
+            raise OAuthError(
+                server.name, "unsupported", "it does not support logging in with a browser"
+            )
         check_page(server.authorization_url)
         verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
         digest = hashlib.sha256(verifier.encode()).digest()

@@ -22,9 +22,8 @@ from .server import AuthorizationServer, OAuthClient, OAuthError, Token
 
 try:
     import fcntl
-except (
-    ImportError
-):  # Windows: there programs that renew at the same moment may have to log in again
+# Windows: there programs that renew at the same moment may have to log in again.
+except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Login", "Logins", "SavedLogin", "log_in", "revoke"]
@@ -138,7 +137,7 @@ def _usual() -> Path:
 
 
 class SavedLogin:
-    """The login for an agent that `accord auth login` has kept.
+    """Use the login that `accord auth login` has saved for the agent.
 
     connect("https://hr.corp.example", auth=SavedLogin())
     """
@@ -147,7 +146,7 @@ class SavedLogin:
         self._logins = Logins(file)
 
     def has(self, origin: str) -> bool:
-        """Whether there is one for the agent at `origin`."""
+        """Return whether there is a login for the agent at `origin`."""
         return self._logins.get(origin) is not None
 
     def fits(self, scheme: SecurityScheme) -> bool:

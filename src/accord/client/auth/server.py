@@ -65,7 +65,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who we are to an authorization server, and what tokens are to be good for."""
+    """Name the client to an authorization server, and what its tokens are for."""
 
     id: str
     secret: str = ""
@@ -73,7 +73,7 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
     resource: str = ""
 
     def form(self) -> dict[str, str]:
-        """What every request for a token says (`resource`: RFC 8707)."""
+        """Return the fields of every request for a token (`resource`: RFC 8707)."""
         wanted = {"audience": self.audience, "resource": self.resource}
         return {name: value for name, value in wanted.items() if value}
 
@@ -82,7 +82,7 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AuthorizationServer(msgspec.Struct, omit_defaults=True):
-    """Where tokens come from."""
+    """Hold the addresses of the server that gives tokens."""
 
     token_url: str
     agent: str  # the origin of the agent that named it; empty if the user did
@@ -121,9 +121,9 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
             fields["client_id"] = client.id
         elif self.agent and origin_of(url) != self.agent:
             raise Unauthenticated(
-                f"{self.agent} has its tokens from {origin_of(url)}, which gets no client secret "
-                f"at the word of a card: connect with issuer={self.issuer or origin_of(url)!r} "
-                "if that is right"
+                f"the card of {self.agent} names {origin_of(url)} for tokens; a client secret is "
+                "not sent there just because a card says so: connect with "
+                f"issuer={self.issuer or origin_of(url)!r} if you trust it"
             )
         elif self.methods and "client_secret_basic" not in self.methods:
             fields |= {"client_id": client.id, "client_secret": client.secret}
@@ -155,7 +155,9 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
         ):
             raise OAuthError(safe_url(self.token_url), "no_token", "the answer holds no token")
         if str(given.get("token_type", "")).lower() != "bearer":
-            raise OAuthError(safe_url(self.token_url), "token_type", "the token is no bearer token")
+            raise OAuthError(
+                safe_url(self.token_url), "token_type", "the token is not a bearer token"
+            )
         now = time.time()
         lives_s = _number(lives)
         return Token(
@@ -225,7 +227,7 @@ def _understood(status: int, body: bytes, url: str) -> dict[str, Any]:
 
 
 def said(text: Any) -> str:
-    """What a stranger says, fit for messages and terminals."""
+    """Return a text of a stranger, fit for messages and terminals."""
     return (
         "".join(c if c.isprintable() else " " for c in text[:200]) if isinstance(text, str) else ""
     )
@@ -335,7 +337,7 @@ def _described(metadata: Mapping[str, Any], agent: str) -> AuthorizationServer:
 def _declared(flows: Any, agent: str) -> AuthorizationServer:
     flow = flows.client_credentials or flows.device_code or flows.authorization_code
     if flow is None or not flow.token_url:
-        raise Unauthenticated("the agent's card names no flow of OAuth 2 that is known here")
+        raise Unauthenticated("the agent's card names no OAuth 2 flow that is supported")
     device, code = flows.device_code, flows.authorization_code
     return AuthorizationServer(
         token_url=flow.token_url,

@@ -81,10 +81,11 @@ class Grpc:
             # up to two minutes.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
+            # Despite its name: how long a connection may take.
             (
                 "grpc.min_reconnect_backoff_ms",
                 _ms(budget.connect_s),
-            ),  # despite its name: how long a connection may take
+            ),
             # While a call waits, pings ask whether anybody is still there.
             ("grpc.keepalive_time_ms", _ms(max(budget.lost_s / 2, 0.0 if is_ours else _PING_S))),
             ("grpc.keepalive_timeout_ms", _ms(budget.lost_s / 2)),
@@ -251,9 +252,8 @@ class Grpc:
         if details is None:
             if status == "DEADLINE_EXCEEDED":
                 return TooSlow(self.url, f"no answer within {timeout_s:g} s")
-            if status == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(
-                text
-            ):  # the work is done, only the answer is not wanted
+            # The work is done, only the answer is not wanted.
+            if status == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(text):
                 return BadAnswer(
                     self.url, f"the answer is larger than {self._budget.answer_bytes} bytes"
                 )

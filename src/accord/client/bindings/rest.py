@@ -18,10 +18,11 @@ __all__ = ["Rest"]
 
 _any = msgspec.json.Decoder()
 _MISREAD = (400, 422)  # what an agent says to a body in another form than its own
+# A bare 404 to these is about the path, not about a task.
 _TASKLESS = (
     "ListTasks",
     "GetExtendedAgentCard",
-)  # a bare 404 to these is about the path, not about a task
+)
 
 
 class Rest:
@@ -62,10 +63,11 @@ class Rest:
         if codec.version:
             self._headers["A2A-Version"] = self._bare["A2A-Version"] = codec.version
         self._last = (NOTHING, self._headers, self._headers)
+        # The text says POST, the proto GET: what works is remembered.
         self._subscribes_with = [
             "POST",
             "GET",
-        ]  # the text says POST, the proto GET: what works is remembered
+        ]
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         route = self._codec.route(operation, request)

@@ -12,19 +12,31 @@ if TYPE_CHECKING:
     from .cards import get_card as get_card
     from .cards import read_json as read_json
     from .cards import verify_card as verify_card
+    from .catalog import CARD_TYPES as CARD_TYPES
+    from .catalog import CATALOG_PLACE as CATALOG_PLACE
+    from .catalog import CatalogFault as CatalogFault
+    from .catalog import ListedAgent as ListedAgent
+    from .catalog import walk_catalog as walk_catalog
     from .origins import ByOrigin as ByOrigin
+    from .origins import WithHeaders as WithHeaders
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "ByOrigin": "origins",
+            "CARD_TYPES": "catalog",
+            "CATALOG_PLACE": "catalog",
             "CardFile": "cards",
             "Cards": "cards",
+            "CatalogFault": "catalog",
+            "ListedAgent": "catalog",
+            "WithHeaders": "origins",
             "card_of": "cards",
             "fetch_card": "cards",
             "get_card": "cards",
             "read_json": "cards",
             "verify_card": "cards",
+            "walk_catalog": "catalog",
         },
     )

@@ -20,10 +20,11 @@ from ...model import (
     whole_number,
 )
 from ...net import Http, Request, Response, host_of, parse_url, safe_url
-from ...protocol import lenient, status_error, text
+from ...protocol import NEWEST, lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
 from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
+from .catalog import CATALOG_PLACE, agents_in
 from .repair import NoInterface, read_card
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _NOT_NOW = (429, 502, 503, 504)
 _KEEP_S = 3600.0
 
 _json = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 
 # Returns what counts of a card, given as JSON with the place it was found at.
 Verify: TypeAlias = Callable[[Any, str], Awaitable[Any]]
@@ -87,7 +89,7 @@ class Cards:
         return cached.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
 
     def server(self, url: str) -> str:
-        """What gave a card that is kept: its `Server` header."""
+        """Return the `Server` header that came with a cached card."""
         cached = self._cached.get(url)
         return cached.server if cached is not None else ""
 
@@ -186,6 +188,9 @@ async def get_card(
         tried.append(f"{safe_url(place)} (HTTP {answer.status})")
         if answer.status in _NOT_NOW:
             not_now = answer
+    if not_now is None and (found := await _in_catalog(url, http, budget, tried)) is not None:
+        notes.append(f"no card at {tried[0]}; found in the catalog of {safe_url(url)}")
+        return found
     what = "no agent card there; looked at " + ", ".join(tried)
     if not_now is not None:
         refused = status_error(
@@ -194,6 +199,44 @@ async def get_card(
         assert refused is not None  # that is what `_NOT_NOW` lists
         raise refused
     raise BadCard(safe_url(url), what, cause="missing")
+
+
+async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) -> CardFile | None:
+    """Return the card of the one agent that the catalog of this host lists; None if it lists none.
+
+    Raises:
+        BadCard: It lists several; names them.
+    """
+    where = parse_url(url)
+    if where.path.endswith(".json") or "/.well-known/" in where.path:
+        return None
+    place = str(where._replace(path=CATALOG_PLACE, query=""))
+    answer = await _get(place, http, budget, None)
+    if answer.status != 200:
+        tried.append(f"{safe_url(place)} (HTTP {answer.status})")
+        return None
+    try:
+        listed = agents_in(read_json(answer.body, place, budget), place)
+    except BadCard:  # many servers answer any path with a page
+        listed = []
+    if not listed:
+        tried.append(f"{safe_url(place)} (which lists no agent)")
+        return None
+    if len(listed) > 1:
+        names = ", ".join(f"{agent.name!r} ({safe_url(agent.url)[:200]})" for agent in listed[:20])
+        raise BadCard(
+            safe_url(url),
+            f"its catalog lists {len(listed)} agents: {names}; connect to the card of one of them",
+            cause="several",
+        )
+    server = answer.headers.get("Server") or ""
+    if listed[0].card is not None:
+        return CardFile(place, _encode(listed[0].card), server)
+    found = await _get(listed[0].url, http, budget, None)
+    if found.status != 200:
+        tried.append(f"{safe_url(listed[0].url)} (HTTP {found.status})")
+        return None
+    return CardFile(listed[0].url, found.body, found.headers.get("Server") or "")
 
 
 def read_json(body: bytes, url: str, budget: Budget) -> Any:
@@ -313,7 +356,7 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> R
             cached,
         )
     url = place
-    headers = {"Accept": "application/json", "A2A-Version": "1.0"} | (
+    headers = {"Accept": "application/json", "A2A-Version": NEWEST} | (
         cards.conditions(place) if cards is not None else {}
     )
     for _ in range(_REDIRECTS + 1):

@@ -6,11 +6,11 @@ session, and no proxy of the environment; and it may be a private address only i
 is at one (see `accord.net.Guard`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ...net import Guard, Http, Request, Response, ResponseBody, guard_beside, host_of, origin_of
 
-__all__ = ["ByOrigin"]
+__all__ = ["ByOrigin", "WithHeaders"]
 
 
 class ByOrigin:
@@ -62,3 +62,26 @@ class ByOrigin:
         # Agents are served on any port, and in tests and private networks without TLS.
         guard = Guard(ports=None, schemes=("http", "https"), proxy=self._egress_proxy)
         return await guard_beside(host_of(self.origin), guard)
+
+
+class WithHeaders:
+    """Keeps the `Http` contract, and sends the user's headers to one origin alone."""
+
+    def __init__(self, http: Http, headers: Mapping[str, str], origin: str) -> None:
+        self._http = http
+        self._headers = dict(headers)
+        self._origin = origin
+
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        return await self._http.fetch(self._with(request), limit=limit)
+
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        return await self._http.open(self._with(request), idle_s=idle_s)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _with(self, request: Request) -> Request:
+        if origin_of(request.url) != self._origin:
+            return request
+        return request._replace(headers={**self._headers, **request.headers})

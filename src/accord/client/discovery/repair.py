@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from ...model import AgentCard, InvalidParams
 from ...net import Url, host_of, parse_url
-from ...protocol import MEMBERS_SINCE_02, SCHEME_MEMBERS, lenient
+from ...protocol import NEWEST, NEWEST_OLD, SCHEME_MEMBERS, card_versions, lenient
 
 __all__ = ["NoInterface", "read_card"]
 
@@ -136,7 +136,7 @@ def _interfaces(card: Json, url: str, note: Note) -> list[Json]:
             card.get("protocolVersion"), note
         )
         if not version:
-            version = "1.0" if _looks_like_1(card) else "0.3"
+            version = NEWEST if _looks_like_1(card) else NEWEST_OLD
             note(f"the interface {where} does not say its protocol version; taken for {version}")
         interface = {
             "url": where,
@@ -179,7 +179,7 @@ def _add_old(found: list[Json], card: Json, url: str, note: Note) -> None:
             base_url = _base_url(url)
             note(f"the card does not say the agent's url; taken for {base_url}")
             entries[0]["url"] = base_url
-    versions = _old_versions(card, note) if entries and not found else ["0.3"]
+    versions = _old_versions(card, note) if entries and not found else [NEWEST_OLD]
     for entry in entries:
         where = _url(entry.get("url"), url, entry.get("transport"), note)
         if where is None:
@@ -194,7 +194,7 @@ def _add_old(found: list[Json], card: Json, url: str, note: Note) -> None:
                 for f in found
             )
             # A card for readers of every version repeats there what it says for 1.0.
-            if not known and not (version != "1.0" and _is_new_card_without_old(card)):
+            if not known and not (version != NEWEST and _is_new_card_without_old(card)):
                 found.append(interface)
 
 
@@ -213,24 +213,13 @@ def _old_versions(card: Json, note: Note) -> list[str]:
     named = _version(card.get("protocolVersion"), note)
     if named:
         return [named]
-    capabilities = card.get("capabilities")
-    if any(name in card for name in MEMBERS_SINCE_02) or (
-        isinstance(capabilities, dict) and "extensions" in capabilities
-    ):
-        return ["0.2"]
-    skills = card.get("skills")
-    untagged = isinstance(skills, list) and any(
-        isinstance(s, dict) and "tags" not in s for s in skills
-    )
-    if (
-        "authentication" in card
-        or "defaultInputModes" not in card
-        or "description" not in card
-        or untagged
-    ):
-        return ["0.1"]
-    note("the card does not say which version of A2A the agent speaks; trying 0.3, then 0.1")
-    return ["0.3", "0.1"]
+    likely = card_versions(card)
+    if len(likely) > 1:
+        note(
+            "the card does not say which version of A2A the agent speaks; trying "
+            f"{', then '.join(likely)}"
+        )
+    return list(likely)
 
 
 def _version(given: Any, note: Note) -> str:

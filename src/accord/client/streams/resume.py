@@ -30,11 +30,12 @@ from ...model import (
     join_text,
     whole_number,
 )
-from ...protocol import EventFrame
+from ...protocol import DEFAULT_SEMANTICS, EventFrame, Semantics
 from ..bindings import Item
 from ..errors import AgentFault, CallFailed, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
 from ..retry import Failures, is_interrupted, may_repeat
+from .generations import EventStep, Generations
 from .seen import Echo, Gap, apply, catch_up, message_arrived, own, reconcile, unseen
 
 if TYPE_CHECKING:
@@ -79,15 +80,14 @@ class ShownText:
 
 
 class Stream:
-    """The events of one task, as an async iterator. Reconnects by itself.
+    """Iterate over the events of one task. Reconnects by itself.
 
     - Each event comes once, in the order the agent made them; a gap that can't be closed is a
       `Gap`.
     - It ends with the task, or with a question of the agent (when it began with a message), never
       silently: otherwise it raises.
-    - `task` is the task as far as it has been read, at the end with the chunks of a text as one
-      part.
-    - `cursor` is the place behind the last event read, for agents that number them.
+    - `task` is the task as read so far. At the end the chunks of a text are one part.
+    - `cursor` is the position after the last event, for agents that number their events.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Stream:
         seen: Task | None = None,
         extensions: Sequence[str] = (),
         timeout_s: float | None = None,
+        semantics: Semantics = DEFAULT_SEMANTICS,
     ) -> None:
         self.task: Task | None = own(seen) if seen is not None else None
         self.message: Message | None = None
@@ -111,6 +112,9 @@ class Stream:
         self._key = key
         self._fills_gaps = seen is not None
         self._extensions = extensions
+        self._semantics = semantics
+        self._generations = Generations()
+        self._has_gap = False
         self._at = after  # behind what has been received; `cursor` is behind what has been read
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # runs from the first read
@@ -199,7 +203,7 @@ class Stream:
 
     @property
     def task_id(self) -> str:
-        """The task this stream is about; empty while it is not known."""
+        """The id of the task; empty while it is not known."""
         if self.task is not None:
             return self.task.id
         return (
@@ -225,9 +229,8 @@ class Stream:
         would be quadratic.
         """
         for artifact in self.task.artifacts if self._chunked and self.task is not None else ():
-            if (
-                artifact.artifact_id in self._chunked
-            ):  # else its parts are what its agent wanted them to be
+            # Else its parts are what its agent wanted them to be.
+            if artifact.artifact_id in self._chunked:
                 artifact.parts = join_text(artifact.parts)
 
     async def _more_in_time(self, timeout_s: float) -> None:
@@ -263,6 +266,9 @@ class Stream:
             if not items:
                 self._answered_at = asyncio.get_running_loop().time()
             self._take(items)
+            if self._has_gap:
+                self._has_gap = False
+                await self._fetch_task()
             if self._is_restarting:
                 self._is_restarting = False
                 await self._drop()
@@ -307,6 +313,7 @@ class Stream:
                 after=self._at,
                 extensions=self._extensions,
                 timeout_s=self._timeout_s,
+                semantics=self._semantics,
             )
         request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
         if self._at and connection.can_resume:
@@ -360,7 +367,7 @@ class Stream:
 
     def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
         self._failures.forget()
-        if self._is_known(cursor):
+        if self._is_known(cursor) or not self._counts(event):
             return
         mode, self._mode = self._mode, _LIVE
         if isinstance(event, Message):
@@ -371,9 +378,8 @@ class Stream:
                 return
         else:
             if self.task is None:
-                status = TaskStatus(
-                    state=TaskState.UNSPECIFIED
-                )  # an agent that does not begin with the task
+                # An agent that does not begin with the task.
+                status = TaskStatus(state=TaskState.UNSPECIFIED)
                 self.task = Task(id=event.task_id, context_id=event.context_id, status=status)
             elif (
                 isinstance(event, StatusUpdate)
@@ -394,6 +400,19 @@ class Stream:
         self._at = cursor or self._at
         self._ready.append((event, self._at))
 
+    def _counts(self, event: Task | StatusUpdate | ArtifactUpdate | Message) -> bool:
+        """Whether an event is to be taken in, by its generation. One after a gap is not: the task
+        is fetched, which has it.
+        """
+        if isinstance(event, Message) or not self._client.connection.has_generations:
+            return True
+        if isinstance(event, Task):
+            self._generations.see_task(event.generation)
+            return True
+        step = self._generations.see_event(event.generation)
+        self._has_gap = self._has_gap or step is EventStep.GAP
+        return step is EventStep.NEXT
+
     def _is_known(self, cursor: str) -> bool:
         """Whether an event of an agent that numbers them has come before."""
         at = self._at
@@ -411,9 +430,8 @@ class Stream:
                 self._is_blind = True
                 return None
         elif self._is_blind:
-            return unseen(
-                task, event
-            )  # some old agents begin a subscription by telling all artifacts again
+            # Some old agents begin a subscription by telling all artifacts again.
+            return unseen(task, event)
         return event
 
     def _accept_task(self, task: Task, cursor: str, mode: str) -> bool:
@@ -453,7 +471,13 @@ class Stream:
 
     def _missed(self, seen: Task, now: Task) -> Sequence[Event | Gap]:
         """What leads from what was seen to the task as it stands."""
-        return catch_up(seen, now) if self._fills_gaps else reconcile(seen, now)
+        if self._fills_gaps:
+            return catch_up(seen, now)
+        missed = reconcile(seen, now)
+        told = [event for event in missed if not isinstance(event, Gap)]
+        # One generation is one event: then nothing is missing, whatever the history keeps.
+        is_all = bool(seen.generation) and now.generation - seen.generation == len(told)
+        return told if is_all else missed
 
     @property
     def _is_new_task(self) -> bool:
@@ -550,10 +574,14 @@ class Stream:
 
     async def _fetch_task(self) -> None:
         """Ask for the task and pass on what has happened to it."""
-        now = await self._client.get(self.task_id)
+        self._catch_up_with(await self._client.get(self.task_id))
+
+    def _catch_up_with(self, now: Task) -> None:
+        """Pass on what has happened to the task."""
         if self.task is None:
             self._accept(now, "")
             return
+        self._generations.see_task(now.generation)
         seen, self.task = self.task, own(now)
         self._ready.extend((missed, self._at) for missed in self._missed(seen, now))
         self._settle(now.status.state)
@@ -572,6 +600,7 @@ class Stream:
                 wait=False,
                 extensions=self._extensions,
                 timeout_s=self._timeout_s,
+                semantics=self._semantics,
             )
         else:
             found = await self._client.get(request.id)
@@ -584,8 +613,9 @@ class Stream:
         while not self._is_over:
             connection = self._client.connection
             grown_s = connection.retry.first_s * 2 ** min(self._polls, 8)
-            await asyncio.sleep(connection.budget.poll_s or min(grown_s, _POLL_MOST_S))
-            await self._fetch_task()
+            pause_s = connection.budget.poll_s or min(grown_s, _POLL_MOST_S)
+            assert self.task is not None  # polling begins with a task
+            self._catch_up_with(await self._client.poll(self.task, pause_s))
             self._polls = 1 if self._ready else self._polls + 1
             if self._ready:
                 yield []

@@ -45,11 +45,14 @@ def own(task: Task) -> Task:
         artifacts=[_own(artifact) for artifact in task.artifacts],
         history=list(task.history),
         metadata=task.metadata,
+        generation=task.generation,
+        timeline=task.timeline,
+        artifact_generations=task.artifact_generations,
     )
 
 
 def apply(task: Task, event: Event) -> None:
-    """Bring `task` to where it stands after `event`. Agents are strangers: what makes no sense is
+    """Apply `event` to `task`. Agents are strangers: what makes no sense is
     taken as it comes.
     """
     if isinstance(event, StatusUpdate):
@@ -63,6 +66,8 @@ def apply(task: Task, event: Event) -> None:
             task.metadata = (task.metadata or {}) | event.metadata
     elif isinstance(event, ArtifactUpdate):
         _merge(task.artifacts, event)
+    if not isinstance(event, Task):
+        task.generation = event.generation or task.generation
 
 
 def message_arrived(request: SendMessageRequest | SubscribeRequest, task: Task) -> bool:

@@ -85,9 +85,8 @@ def _lf(text: bytes) -> bytes:
 def parse(block: bytes) -> Sse | None:
     """Return the event in a block of lines, or None if it holds no data."""
     head, _, data = block.partition(b"data: ")
-    if (
-        data and b"\n" not in data
-    ):  # how nearly every event is written: one line of data, after an id or nothing
+    # How nearly every event is written: one line of data, after an id or nothing.
+    if data and b"\n" not in data:
         if not head:
             return Sse(data)
         if head.startswith(b"id: ") and head.find(b"\n") == len(head) - 1:

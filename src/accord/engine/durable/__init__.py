@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .branches import Delegates as Delegates
     from .branches import RunPosition as RunPosition
     from .branches import position_in as position_in
+    from .fork import Copied as Copied
+    from .fork import Cut as Cut
+    from .fork import copy_log as copy_log
+    from .fork import cut_log as cut_log
     from .history import History as History
     from .history import Mismatch as Mismatch
     from .history import read_history as read_history
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
     from .output import Send as Send
     from .steps import StepFailed as StepFailed
     from .steps import Steps as Steps
+    from .timers import Expired as Expired
+    from .timers import Timers as Timers
+    from .timers import end_of_sleep as end_of_sleep
+    from .timers import expired as expired
+    from .timers import within_ms as within_ms
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
@@ -26,6 +35,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "Backoff": "backoff",
             "Branch": "branches",
+            "Copied": "fork",
+            "Cut": "fork",
             "DelegateOptions": "branches",
             "Delegates": "branches",
             "History": "history",
@@ -35,7 +46,14 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "RunPosition": "branches",
             "Send": "output",
             "StepFailed": "steps",
+            "Expired": "timers",
             "Steps": "steps",
+            "copy_log": "fork",
+            "cut_log": "fork",
+            "Timers": "timers",
+            "end_of_sleep": "timers",
+            "expired": "timers",
+            "within_ms": "timers",
             "position_in": "branches",
             "read_history": "history",
         },

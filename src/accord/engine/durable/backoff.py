@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
+from ...net import backoff_s
+
 __all__ = ["Backoff", "backoff_of"]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0  # of a step with `retries`
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """How a step that raises is called again: `ctx.step(charge, order, retry=Backoff(times=3))`.
+    """Set how a failed step is called again: `ctx.step(charge, order, retry=Backoff(times=3))`.
 
     patient = Backoff(times=5, on=(ConnectionError,), first_s=1, factor=2, most_s=60)
 
@@ -43,10 +45,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
     def pause_s(self, n: int) -> float:
         """Return the pause before the function is called again for the n-th time, from 0 on."""
-        try:
-            return min(self.first_s * self.factor**n, self.most_s)
-        except OverflowError:
-            return self.most_s
+        return backoff_s(n, first_s=self.first_s, most_s=self.most_s, factor=self.factor)
 
 
 _ONCE = Backoff(times=0)

@@ -1,4 +1,4 @@
-"""Where in a run we are: in which branch of its function, and in which step.
+"""The position in a run: the branch of its function, and the step.
 
 The function itself is branch "". Each member of `ctx.gather` is a branch of its own, in an asyncio
 task of its own. A task the user has started is no branch: nothing says in which order it comes to
@@ -31,12 +31,13 @@ __all__ = [
 
 
 class DelegateOptions(NamedTuple):
-    """How a part of a task is handed to another agent."""
+    """Set how a part of a task is given to another agent."""
 
     skill: str = ""
     metadata: dict[str, Any] | None = None
     headers: Mapping[str, str] | None = None
     writes: bool = False  # what the other agent writes is written by us too, as it comes
+    within: Any = None  # a timedelta, or seconds: how long it may take
 
 
 class Delegates(Protocol):
@@ -77,8 +78,20 @@ class Delegates(Protocol):
         ...
 
 
+class ChunkWriter(Protocol):
+    """Writes chunks into the artifacts of a task."""
+
+    def emit(self, value: Any) -> None:
+        """Write a chunk, in the branch and step of the caller (see RUN_POSITION)."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the log can take more."""
+        ...
+
+
 class Recorder(Protocol):
-    """What steps need of the run they belong to."""
+    """Describe what steps need of the run they belong to."""
 
     @property
     def task_id(self) -> str: ...
@@ -119,7 +132,7 @@ class Recorder(Protocol):
 
     @property
     def size_left(self) -> int:
-        """How many bytes the task may still grow."""
+        """Return how many bytes the task may still grow."""
         ...
 
     def record(self, entry: Entry) -> "asyncio.Future[None]":
@@ -152,19 +165,38 @@ class Recorder(Protocol):
         """A branch goes on, or begins."""
         ...
 
-    def emit(self, value: Any) -> None:
-        """Write a chunk, in the branch and step of the caller (see PLACE)."""
+    def now_ms(self) -> int:
+        """The time, in milliseconds since 1970, by the clock of the store."""
         ...
 
-    async def drain(self) -> None:
-        """Wait until the log can take more."""
+    async def reach(self, at_ms: int) -> None:
+        """Return when it is that late by the clock of the store; never before."""
+        ...
+
+    def add_due(self, due_ms: int) -> None:
+        """Something is to happen then. If the run is given up before, it is taken up again in
+        time.
+        """
+        ...
+
+    def remove_due(self, due_ms: int) -> None: ...
+
+    def was_left(self, what: str) -> None:
+        """The function stopped waiting for something of its own accord, perhaps for a time limit
+        that a restart makes begin anew: say so.
+        """
+        ...
+
+    @property
+    def output(self) -> ChunkWriter:
+        """Return the writer of chunks."""
         ...
 
 
 class Branch:
     """A sequence of steps, questions and output that comes in the same order in every attempt."""
 
-    __slots__ = ("_calls", "gathers", "is_waiting", "output", "path", "questions", "task")
+    __slots__ = ("_calls", "gathers", "is_waiting", "output", "path", "questions", "sleeps", "task")
 
     def __init__(
         self, path: str, output: "Output", task: "asyncio.Task[Any] | None" = None
@@ -174,6 +206,7 @@ class Branch:
         self.task = task  # the one whose steps are the branch's
         self.is_waiting = False  # for the client
         self.questions = 0  # asked so far
+        self.sleeps = 0
         self.gathers = 0
         self._calls: dict[str, int] = {}
 
@@ -187,6 +220,11 @@ class Branch:
         self.questions += 1
         return self.questions
 
+    def next_sleep(self) -> int:
+        """The number of a sleep, from 1."""
+        self.sleeps += 1
+        return self.sleeps
+
     def next_gather(self) -> int:
         """The number of a gather, from 0."""
         self.gathers += 1
@@ -198,7 +236,9 @@ class Branch:
 
 
 class RunPosition(NamedTuple):
-    """Where the running code belongs. Tasks and threads it starts belong there too."""
+    """Name the run, branch and step of the running code. Tasks and threads that it starts have the
+    same position.
+    """
 
     run: Any  # a Recorder
     branch: Branch
@@ -209,7 +249,7 @@ RUN_POSITION: ContextVar[RunPosition | None] = ContextVar("accord_place", defaul
 
 
 def position_in(run: Any) -> RunPosition | None:
-    """Where in this run the caller is; None if it is no part of it."""
+    """Return the caller's position in this run; None if it is not a part of it."""
     place = RUN_POSITION.get()
     return place if place is not None and place.run is run else None
 
@@ -225,5 +265,5 @@ def branch_of(run: Any) -> Branch | None:
 
 
 def step_label(name: str, n: int) -> str:
-    """What a step is called in the entries of its output, and in its key."""
+    """Return the name of a step in the entries of its output, and in its key."""
     return f"{name}#{n}"

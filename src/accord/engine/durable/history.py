@@ -1,4 +1,4 @@
-"""What the log says a run has done, and how the next attempt goes through it.
+"""The record of what a run has done, and how the next attempt goes through it.
 
 The function is called again from the top. It claims what is recorded by the same keys under which
 it was recorded: a step by (branch, name, n), an answer by (branch, n). If a key is missing while
@@ -15,6 +15,7 @@ from ..log import (
     Answered,
     ArtifactChanged,
     Asked,
+    AskExpired,
     AskLeft,
     Attempt,
     Created,
@@ -28,10 +29,13 @@ from ..log import (
     Released,
     RunStarted,
     Sender,
+    SleepLeft,
+    Slept,
     StateLoaded,
     StatusChanged,
     StepEnded,
     StepLeft,
+    Woke,
     Worked,
 )
 from .branches import step_label
@@ -39,7 +43,11 @@ from .branches import step_label
 __all__ = ["History", "Mismatch", "RecordedOutput", "read_history"]
 
 StepEntry: TypeAlias = StepEnded | StepLeft | Delegated
-Key: TypeAlias = "tuple[str, int]"  # name and number of a step; "" and the number of a question
+SleepEntry: TypeAlias = Slept | Woke | SleepLeft
+AnswerEntry: TypeAlias = Answered | AskLeft | AskExpired
+# name and number of a step; "" and the number of a question; SLEEP and the number of a sleep
+Key: TypeAlias = "tuple[str, int]"
+SLEEP = "\0"  # no step is called that
 
 _LIMITS = Limits()
 _MOST_SHOWN = 200  # of the text of a question, in an error
@@ -53,7 +61,7 @@ class Mismatch(BaseException):
 
 class _Answer(NamedTuple):
     asked: Asked | None
-    entry: Answered | AskLeft
+    entry: AnswerEntry
 
 
 class RecordedOutput:
@@ -64,9 +72,8 @@ class RecordedOutput:
     def __init__(self) -> None:
         self.statuses = 0  # said outside of steps
         self.wholes = 0  # whole artifacts, outside of steps
-        self.steps: dict[
-            str, list[ArtifactUpdate]
-        ] = {}  # by label; of a step done several times, those of the last time
+        # by label; of a step done several times, those of the last time
+        self.steps: dict[str, list[ArtifactUpdate]] = {}
         self.content: dict[str, list[Part]] = {}  # of artifacts written in chunks, by id
 
     def read(self, update: ArtifactUpdate, step: str) -> None:
@@ -83,12 +90,13 @@ class RecordedOutput:
 
 
 class _Recorded:
-    """What one branch has done."""
+    """Hold what one branch has done."""
 
     __slots__ = ("asked", "ended", "open", "output", "patches", "unclaimed")
 
     def __init__(self) -> None:
-        self.unclaimed: dict[Key, StepEntry | deque[_Answer]] = {}  # in the order of the log
+        # in the order of the log
+        self.unclaimed: dict[Key, StepEntry | SleepEntry | deque[_Answer]] = {}
         self.patches: set[str] = set()
         self.open: int = 0  # the question it waits in
         self.asked: dict[int, Asked] = {}
@@ -106,8 +114,9 @@ class History:
         self.attempts = 0  # that died with nothing new recorded
         self.is_released = False  # the last attempt was given up in good order: it did not die
         self.question: Asked | None = None  # the one it waits in
+        self.expired_ms = 0  # the deadline that ended the last question; 0 if something else did
         self.mismatched: Mismatched | None = None  # if nothing was recorded since
-        self.cursor = ""  # where a bridge's other side stood behind the last event it told
+        self.cursor = ""  # where a bridge's other side stood behind the last event it passed on
         self.private = ""  # the newest of the records that were noted
         self.waiting: list[int] = []  # turns that nothing has been done with yet, in order
         self.mismatch: Mismatch | None = None  # found in this attempt, whoever caught it
@@ -126,7 +135,7 @@ class History:
         return self._messages[turn][1]
 
     def sender(self, turn: int) -> Sender | None:
-        """Who sent it; None for the sender of the task's first message."""
+        """Return who sent the message; None for the sender of the task's first message."""
         return self._messages[turn][2]
 
     # What the function claims
@@ -159,16 +168,39 @@ class History:
         if found is None:
             self._must_be_through(branch, recorded, f"calls step {name!r} (call {n})")
             return None
-        assert not isinstance(found, deque)  # no step has an empty name
+        assert isinstance(found, StepEntry)  # others have names that no step has
         if not isinstance(found, Delegated):
-            self._branches.pop(
-                _below(branch, step_label(name, n)), None
-            )  # a delegation's questions are over with it
+            # A delegation's questions are over with it.
+            self._branches.pop(_below(branch, step_label(name, n)), None)
         return found
+
+    def sleep(self, branch: str, n: int) -> SleepEntry | None:
+        """Claim a sleep: until when it lasts, or how it ended; None if it is new.
+
+        Raises:
+            Mismatch: It is not recorded, and something else is.
+        """
+        recorded = self._recorded(branch)
+        if recorded is None:
+            return None
+        found = recorded.unclaimed.pop((SLEEP, n), None)
+        if found is None:
+            self._must_be_through(branch, recorded, f"sleeps (sleep {n})")
+            return None
+        assert isinstance(found, SleepEntry)  # by its name
+        return found
+
+    def expires_ms(self, branch: str, n: int) -> int:
+        """Until when a question that was asked before may be answered; 0: for ever, or not asked
+        yet.
+        """
+        recorded = self._branches.get(branch)
+        asked = recorded.asked.get(n) if recorded is not None else None
+        return asked.expires_ms if asked is not None else 0
 
     def answer(
         self, branch: str, n: int, text: str, type: str, is_named: bool
-    ) -> Answered | AskLeft | None:
+    ) -> AnswerEntry | None:
         """Claim the next answer to a question; None if it is to be asked. A wrong answer is
         followed by another one.
 
@@ -195,7 +227,7 @@ class History:
         asked, entry = answers[0]
         if (
             asked is not None
-            and isinstance(entry, Answered)
+            and isinstance(entry, Answered | AskExpired)
             and _about(asked) != (text, type, is_named)
         ):
             how = f" for an answer of type {type}" if text == asked.text else ""
@@ -203,7 +235,7 @@ class History:
             raise self.differs(
                 f"the function now asks {_shown(text)}{how} (question {n}{_in(branch)}), "
                 f"where {_shown(asked.text)}{then} was "
-                "asked and answered; deploy the version that asked it. If only its wording "
+                f"asked and {_how(entry)}; deploy the version that asked it. If only its wording "
                 "changes, name it: ctx.ask(..., name=...)"
             )
         answers.popleft()
@@ -260,7 +292,7 @@ class History:
         return recorded.output if recorded is not None else None
 
     def history_length(self, turn: int) -> int:
-        """How many messages the task's history had when the function took this turn."""
+        """Return how many messages the task's history had when the function took this turn."""
         return self._lengths[turn]
 
     def _recorded(self, branch: str) -> _Recorded | None:
@@ -273,7 +305,9 @@ class History:
         if not recorded.unclaimed:
             return
         (name, n), found = next(iter(recorded.unclaimed.items()))
-        if not isinstance(found, deque):
+        if isinstance(found, SleepEntry):
+            then = f"sleep {n}"
+        elif not isinstance(found, deque):
             then = (
                 f"{'the delegation' if isinstance(found, Delegated) else 'step'} {name!r} "
                 f"(call {n})"
@@ -294,7 +328,7 @@ class History:
 
     def _take(self, entry: Entry, length: int) -> None:
         if isinstance(entry, ArtifactChanged | StatusChanged) and entry.cursor is not None:
-            # A bridge finds out by itself what it has told: for it, telling is progress.
+            # A bridge finds out by itself what it has passed on: for it, that is progress.
             self.cursor = entry.cursor or self.cursor
             self.attempts, self.is_released, self.mismatched = 0, False, None
         elif isinstance(entry, ArtifactChanged):
@@ -315,7 +349,7 @@ class History:
         elif isinstance(entry, Worked):
             self.worked_s = entry.worked_s
         elif isinstance(entry, StateLoaded):
-            self.state = entry
+            self.state = self.state or entry  # of a fork, what it left follows
         elif isinstance(entry, Noted):
             self.private = entry.value
         elif isinstance(entry, _PROGRESS):
@@ -327,14 +361,15 @@ class History:
     def _take_progress(self, entry: Any, length: int) -> None:
         recorded = self._of(entry.branch)
         if isinstance(entry, StepEntry):
-            recorded.unclaimed[entry.name, entry.n] = (
-                entry  # cancelled while its end was stored, a step has ended and is left
-            )
+            # A step that was cancelled while its end was stored has ended, and is left.
+            recorded.unclaimed[entry.name, entry.n] = entry
             if not isinstance(entry, Delegated):
                 recorded.ended.add(step_label(entry.name, entry.n))
+        elif isinstance(entry, SleepEntry):
+            recorded.unclaimed[SLEEP, entry.n] = entry
         elif isinstance(entry, Asked):
             recorded.asked[entry.n], recorded.open = entry, entry.n
-            self.question, self.worked_s = entry, entry.worked_s
+            self.question, self.worked_s, self.expired_ms = entry, entry.worked_s, 0
         elif isinstance(entry, Patched):
             recorded.patches.add(entry.name)
         else:
@@ -353,6 +388,10 @@ class History:
                 self.question = None
             if isinstance(entry, Answered):
                 self._lengths[entry.turn] = length
+            elif isinstance(entry, AskExpired):
+                self.expired_ms = recorded.asked[entry.n].expires_ms
+            elif isinstance(entry, AskLeft):
+                self.expired_ms = entry.expired_ms
 
     def _drop_unfinished(self) -> None:
         """An attempt is over: a step that had not ended is done again, and says again what
@@ -371,7 +410,10 @@ class History:
 
 
 _NEXT_ATTEMPT = (Attempt, Released, Mismatched)
-_PROGRESS = (StepEnded, StepLeft, Delegated, Asked, Answered, AskLeft, Patched)
+_PROGRESS = (
+    *(StepEnded, StepLeft, Delegated, Asked, Answered, AskLeft, AskExpired),
+    *(Slept, Woke, SleepLeft, Patched),
+)
 
 
 def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> History | None:
@@ -424,7 +466,7 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
     return history
 
 
-def _found(recorded: _Recorded, about: tuple[str, str, bool]) -> Answered | AskLeft | None:
+def _found(recorded: _Recorded, about: tuple[str, str, bool]) -> AnswerEntry | None:
     """The answer to a question of another agent. How many it asks again after a restart is its
     business: the text counts.
     """
@@ -438,6 +480,10 @@ def _found(recorded: _Recorded, about: tuple[str, str, bool]) -> Answered | AskL
         del recorded.unclaimed[key]
     recorded.open = 0
     return None
+
+
+def _how(entry: AnswerEntry) -> str:
+    return "answered" if isinstance(entry, Answered) else "not answered in time"
 
 
 def _about(asked: Asked) -> tuple[str, str, bool]:

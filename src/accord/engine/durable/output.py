@@ -71,9 +71,8 @@ class Output:
         self._open = ""  # the artifact that chunks feed
         self._is_sent = False  # this attempt has sent it
         self._wholes = self._statuses = 0  # said outside of steps
-        self._gathered: dict[
-            str, list[Part]
-        ] = {}  # artifacts in chunks which this attempt has not sent
+        # artifacts in chunks which this attempt has not sent
+        self._gathered: dict[str, list[Part]] = {}
         self._all: list[Output] = [] if all_ is None else all_
 
     def child(self, path: str) -> "Output":

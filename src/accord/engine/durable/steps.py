@@ -1,4 +1,4 @@
-"""What a function has recorded: its steps, its branches, what it hands to other agents.
+"""The calls of a function that are recorded: its steps, its branches, its delegations.
 
 A step is known by its branch, its name and its number: the n-th call of that name in that branch.
 Its end is stored before the function goes on, and in a later attempt it is handed back instead of
@@ -33,6 +33,7 @@ from .branches import (
     step_label,
 )
 from .history import History, Mismatch, StepEntry
+from .timers import Expired, Timers, expired, within_ms
 from .values import Result, result_type, routine_of
 
 __all__ = ["StepFailed", "Steps"]
@@ -79,9 +80,8 @@ class _Call:
         return StepEnded(self.branch.path, self.name, self.n, value)
 
     def failed(self, type_: str, text: str) -> StepEnded:
-        clean = (
-            text[:MOST_TEXT].encode(errors="replace").decode()
-        )  # the log can't hold halves of characters
+        # The log can't hold halves of characters.
+        clean = text[:MOST_TEXT].encode(errors="replace").decode()
         return StepEnded(self.branch.path, self.name, self.n, _NULL, type_, clean)
 
 
@@ -130,9 +130,8 @@ class Steps:
         place = position_in(run)
         backoff = backoff_of(retries, retry)
         if place is not None and place.step:
-            return await _perform(
-                run, function, args, place.step, backoff, timeout
-            )  # a part of that step
+            # A part of that step.
+            return await _perform(run, function, args, place.step, backoff, timeout)
         shown = _name_of(function, name)
         call = _Call(self._branch("step", name), shown)
         result = result_type(function, returns)
@@ -193,12 +192,11 @@ class Steps:
         return value
 
     async def _recorded(self, call: _Call, found: StepEnded | StepLeft, result: Result) -> Any:
-        """How a step ended in an earlier attempt."""
+        """Return the result of a step that ended in an earlier attempt, or raise its failure."""
         call.branch.output.claim(call.label)
         if isinstance(found, StepLeft):
-            await (
-                self._run.loop.create_future()
-            )  # the function stopped waiting for it, and does so again
+            # The function stopped waiting for it, and does so again.
+            await self._run.loop.create_future()
         assert isinstance(found, StepEnded)
         if found.type:
             raise StepFailed(call.name, found.type, found.message)
@@ -242,7 +240,7 @@ class Steps:
 
     @property
     def step_key(self) -> str:
-        """What the step we are in is called, in every attempt: an idempotency key."""
+        """Return the idempotency key of the current step. It is the same in every attempt."""
         place = position_in(self._run)
         if place is None or not place.step:
             raise TypeError(
@@ -344,9 +342,8 @@ class Steps:
             self._end(branch)
             raise
         finally:
-            branch.task = (
-                None  # which holds the branch: only the garbage collector would find the two
-            )
+            # The task holds the branch: only the garbage collector would find the two.
+            branch.task = None
         self._end(branch)
         return value
 
@@ -377,11 +374,15 @@ class Steps:
             if self._history is not None
             else None
         )
+        if options.within is not None:
+            within_ms(options.within)  # raises what is wrong before anything is done
         if found is not None and not isinstance(found, Delegated):
-            return run.delegates.reply(agent, await self._recorded(call, found, _JSON))
-        if (
-            isinstance(message, Message) and message.task_id == run.task_id
-        ):  # handed on: our task is none of the other agent's
+            try:
+                return run.delegates.reply(agent, await self._recorded(call, found, _JSON))
+            except StepFailed as error:
+                raise _as_expired(error) from None
+        # Handed on: our task is none of the other agent's.
+        if isinstance(message, Message) and message.task_id == run.task_id:
             message = replace(message, task_id="")
         await run.may_begin()  # it holds up no stop, once begun: it is found again
         task_id = found.task_id if found is not None else ""
@@ -394,7 +395,7 @@ class Steps:
 
         questions = Branch(call.branch.below(call.label), call.branch.output, call.branch.task)
         key = self._key(call.branch, call.label)
-        work = run.delegates.converse(
+        work: Coroutine[Any, Any, Any] = run.delegates.converse(
             run,
             agent,
             message,
@@ -404,7 +405,30 @@ class Steps:
             on_task=on_task,
             options=options,
         )
-        return run.delegates.reply(agent, await self._do(call, work, _JSON))
+        if options.within is not None:
+            work = self._in_time(call, work, options.within)
+        try:
+            return run.delegates.reply(agent, await self._do(call, work, _JSON))
+        except StepFailed as error:
+            raise _as_expired(error) from error.__cause__
+
+    async def _in_time(self, call: _Call, work: Coroutine[Any, Any, Any], within: Any) -> Any:
+        """Await a delegation until its deadline, which an earlier attempt may have set."""
+        run, timers = self._run, Timers(self._run, self._history)
+        due = timers.deadline(call.branch.below(f"{call.label}#within"), within)
+        run.add_due(due)
+        working = asyncio.ensure_future(work)
+        waiting = asyncio.ensure_future(run.reach(due))
+        try:
+            await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise expired("the other agent was not done", due)
+            return working.result()
+        finally:
+            working.cancel()
+            waiting.cancel()
+            await asyncio.wait({working, waiting})
+            run.remove_due(due)
 
     # Changes of the function
 
@@ -440,6 +464,11 @@ class Steps:
 
 
 _JSON = Result("delegate", None)
+
+
+def _as_expired(error: StepFailed) -> Exception:
+    """A delegation that took too long raises `Expired`, in every attempt."""
+    return Expired(error.message) if error.type == Expired.__name__ else error
 
 
 async def _harmless(member: Coroutine[Any, Any, Any]) -> Any:
@@ -550,17 +579,17 @@ async def _write(run: Recorder, stream: AsyncGenerator[Any, None]) -> str:
     texts = []
     try:
         async for chunk in stream:
-            run.emit(chunk)
+            run.output.emit(chunk)
             if isinstance(chunk, str):
                 texts.append(chunk)
-            await run.drain()
+            await run.output.drain()
     finally:
         await stream.aclose()
     return "".join(texts)
 
 
 def _flags(function: Any) -> int:
-    """What kind of function it is, as its code says."""
+    """Return the flags of the function's code, which say what kind of function it is."""
     code = getattr(function, "__code__", None) or getattr(routine_of(function), "__code__", None)
     return code.co_flags if code is not None else 0
 

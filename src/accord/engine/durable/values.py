@@ -177,9 +177,8 @@ def _resolved(routine: Any, type_: Any) -> Any:
         else ()
     )
     local = {name: cell.cell_contents for name, cell in around if cell != types.CellType()}
-    only = types.SimpleNamespace(
-        __annotations__={"return": type_}
-    )  # those of parameters need not be known at run time
+    # Those of parameters need not be known at run time.
+    only = types.SimpleNamespace(__annotations__={"return": type_})
     return typing.get_type_hints(
         only, getattr(inner, "__globals__", {}), local, include_extras=True
     )["return"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .batch import LogBatch as LogBatch
     from .entries import FORMAT as FORMAT
     from .entries import NOBODY as NOBODY
     from .entries import STATE_NUMBER as STATE_NUMBER
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from .entries import Answered as Answered
     from .entries import ArtifactChanged as ArtifactChanged
     from .entries import Asked as Asked
+    from .entries import AskExpired as AskExpired
     from .entries import AskLeft as AskLeft
     from .entries import Attempt as Attempt
     from .entries import Created as Created
@@ -29,27 +31,35 @@ if TYPE_CHECKING:
     from .entries import Released as Released
     from .entries import RunStarted as RunStarted
     from .entries import Sender as Sender
+    from .entries import SleepLeft as SleepLeft
+    from .entries import Slept as Slept
     from .entries import StateLoaded as StateLoaded
     from .entries import StatusChanged as StatusChanged
     from .entries import StepEnded as StepEnded
     from .entries import StepLeft as StepLeft
+    from .entries import Woke as Woke
     from .entries import Worked as Worked
     from .entries import about_of as about_of
+    from .entries import artifact_written as artifact_written
     from .entries import entries_of as entries_of
+    from .entries import entry_of as entry_of
     from .entries import event_of as event_of
     from .entries import events_of as events_of
+    from .entries import lines_of as lines_of
     from .entries import state_of as state_of
-    from .log import NO_ORIGIN as NO_ORIGIN
+    from .log import WORKED_ON as WORKED_ON
     from .log import Log as Log
-    from .log import Origin as Origin
-    from .log import StoredBatch as StoredBatch
-    from .log import Turn as Turn
-    from .log import asked_since as asked_since
     from .snapshot import EncodedParts as EncodedParts
     from .snapshot import is_whole as is_whole
     from .snapshot import read_snapshot as read_snapshot
     from .snapshot import read_task as read_task
     from .snapshot import shorten as shorten
+    from .turns import NO_ORIGIN as NO_ORIGIN
+    from .turns import Origin as Origin
+    from .turns import Turn as Turn
+    from .turns import asked_since as asked_since
+    from .turns import closed as closed
+    from .turns import too_late as too_late
     from .writer import Lost as Lost
     from .writer import WentBack as WentBack
     from .writer import Writer as Writer
@@ -62,6 +72,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "About": "entries",
             "Answered": "entries",
             "ArtifactChanged": "entries",
+            "AskExpired": "entries",
             "AskLeft": "entries",
             "Asked": "entries",
             "Attempt": "entries",
@@ -76,28 +87,37 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "MessageAdded": "entries",
             "Mismatched": "entries",
             "Noted": "entries",
-            "NO_ORIGIN": "log",
+            "NO_ORIGIN": "turns",
+            "WORKED_ON": "log",
             "Ids": "entries",
             "about_of": "entries",
+            "artifact_written": "entries",
             "entries_of": "entries",
+            "entry_of": "entries",
+            "lines_of": "entries",
             "events_of": "entries",
             "Numbered": "entries",
-            "Origin": "log",
+            "Origin": "turns",
             "Patched": "entries",
             "PostRefused": "entries",
             "Raised": "entries",
             "Released": "entries",
             "RunStarted": "entries",
             "Sender": "entries",
+            "SleepLeft": "entries",
+            "Slept": "entries",
             "StateLoaded": "entries",
             "STATE_NUMBER": "entries",
             "StatusChanged": "entries",
             "StepEnded": "entries",
             "StepLeft": "entries",
-            "StoredBatch": "log",
-            "Turn": "log",
-            "asked_since": "log",
+            "LogBatch": "batch",
+            "Turn": "turns",
+            "asked_since": "turns",
+            "closed": "turns",
+            "too_late": "turns",
             "WentBack": "writer",
+            "Woke": "entries",
             "Worked": "entries",
             "Writer": "writer",
             "EncodedParts": "snapshot",

@@ -1,4 +1,4 @@
-"""What stands in a task's log, and how it is written. Nothing else knows the latter.
+"""The entries of a task's log, and the format in which they are written. Only this file knows it.
 
 An entry is written as one line: a letter that says which it is, and JSON. Two things are left out
 of it that every line would repeat, and are put back when it is read: the ids of the task, and the
@@ -8,26 +8,29 @@ list and a tab: no JSON text has one.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from ...auth import ANONYMOUS, Caller
-from ...model import ArtifactUpdate, Message, StatusUpdate, Task, TaskState
+from ...model import ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskState
 from ...observe import NO_TRACE, Trace
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Row
 
 __all__ = [
+    "ENCODE",
     "FORMAT",
     "NOBODY",
     "STATE_NUMBER",
     "About",
     "Answered",
     "ArtifactChanged",
+    "AskExpired",
     "AskLeft",
     "Asked",
     "Attempt",
@@ -46,29 +49,34 @@ __all__ = [
     "Released",
     "RunStarted",
     "Sender",
+    "SleepLeft",
+    "Slept",
     "StateLoaded",
     "StatusChanged",
     "StepEnded",
     "StepLeft",
     "Unknown",
     "Visible",
+    "Woke",
     "Worked",
     "about_of",
-    "encode",
+    "artifact_written",
     "encode_about",
     "entries_of",
+    "entry_of",
     "event_of",
     "events_of",
+    "lines_of",
+    "parts_of",
     "state_of",
 ]
 
 # raised with every new kind of entry: a process never takes up a task with entries it does not know
-FORMAT = 5
+FORMAT = 6
 
 _STATES = list(TaskState)
-STATE_NUMBER = {
-    state: number for number, state in enumerate(_STATES)
-}  # the proto's: what stores keep
+# The proto's: what stores keep.
+STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}
 
 
 def state_of(number: int) -> TaskState:
@@ -97,6 +105,9 @@ class About(msgspec.Struct, omit_defaults=True, frozen=True):
     origin: str = ""
     sender: Sender = NOBODY
     private: str = ""  # of the skill: what it needs to know of the task later, as JSON
+    # the task that this one is a fork of: it keeps the state of the conversation for itself
+    fork_of: str = ""
+    fork_at: int = 0  # and how many of its events were that one's
 
 
 about_of = msgspec.json.Decoder(About).decode
@@ -165,6 +176,7 @@ class PostRefused(msgspec.Struct, array_like=True, gc=False):
     post: int
     error: str  # the name of the error's class
     text: str
+    detail: dict[str, str] = {}  # of the error, for the sender
 
 
 # What a function did, for the next attempt. Branch "" is the function itself; members of
@@ -223,6 +235,7 @@ class Asked(msgspec.Struct, array_like=True, gc=False):
     worked_s: float = 0.0
     is_watching: bool = False  # beside the client it waits for something of its own
     is_named: bool = False
+    expires_ms: int = 0  # until when it may be answered, by the store's clock; 0: for ever
 
 
 class Answered(msgspec.Struct, array_like=True, gc=False):
@@ -235,6 +248,36 @@ class Answered(msgspec.Struct, array_like=True, gc=False):
 
 class AskLeft(msgspec.Struct, array_like=True, gc=False):
     """The function stopped waiting for an answer."""
+
+    branch: str
+    n: int
+    expired_ms: int = 0  # the deadline, if another agent asked and its deadline had passed
+
+
+class AskExpired(msgspec.Struct, array_like=True, gc=False):
+    """Nobody answered a question before its deadline."""
+
+    branch: str
+    n: int
+
+
+class Slept(msgspec.Struct, array_like=True, gc=False):
+    """The function sleeps, for the n-th time in a branch, until then by the store's clock."""
+
+    branch: str
+    n: int
+    due_ms: int
+
+
+class Woke(msgspec.Struct, array_like=True, gc=False):
+    """A sleep is over: its time has come."""
+
+    branch: str
+    n: int
+
+
+class SleepLeft(msgspec.Struct, array_like=True, gc=False):
+    """The function stopped sleeping before its time."""
 
     branch: str
     n: int
@@ -271,7 +314,7 @@ class Released(msgspec.Struct, array_like=True, gc=False):
 
 
 class Worked(msgspec.Struct, array_like=True, gc=False):
-    """How long the function has worked in all, for its time limit."""
+    """Record how long the function has worked in all, for its time limit."""
 
     worked_s: float
 
@@ -284,8 +327,8 @@ class Mismatched(msgspec.Struct, array_like=True, gc=False):
 
 
 class Raised(msgspec.Struct, array_like=True, gc=False):
-    """What the function raised, and so failed the task: for operators. The caller is shown the
-    reference alone.
+    """Record what the function raised, which failed the task: for operators. The caller is shown
+    the reference alone.
     """
 
     reference: str
@@ -311,6 +354,10 @@ Private: TypeAlias = (
     | Asked
     | Answered
     | AskLeft
+    | AskExpired
+    | Slept
+    | Woke
+    | SleepLeft
     | Patched
     | Noted
     | Attempt
@@ -333,9 +380,8 @@ class Event(msgspec.Struct, gc=False):
     refuses: tuple[int, ...] = ()
     reasons: tuple[tuple[int, str, str], ...] = ()
     snapshot: Snapshot | None = None  # the task as it stands here, where somebody waits for it
-    shapes: dict[Any, list[bytes]] | None = (
-        None  # the same event as other versions write it, made when first asked for
-    )
+    # the same event as other versions write it, made when first asked for
+    shapes: dict[Any, list[bytes]] | None = None
 
 
 class Numbered(NamedTuple):
@@ -348,15 +394,14 @@ class Numbered(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """What every line would repeat."""
+    """Hold the ids that every line would repeat."""
 
     task_id: str
     context_id: str
 
 
-Turns: TypeAlias = tuple[
-    tuple[int, ...], tuple[int, ...], tuple[tuple[int, str, str], ...]
-]  # answered, refused, why
+# Answered, refused, why.
+Turns: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, str, str], ...]]
 
 _TAB = b"\t"
 _PRIVATE: dict[type, bytes] = {
@@ -369,6 +414,10 @@ _PRIVATE: dict[type, bytes] = {
     Asked: b"q",
     Answered: b"t",
     AskLeft: b"u",
+    AskExpired: b"y",
+    Slept: b"z",
+    Woke: b"g",
+    SleepLeft: b"h",
     Patched: b"p",
     Noted: b"o",
     Attempt: b"n",
@@ -381,12 +430,6 @@ _DECODE: dict[bytes, Any] = {
     tag: msgspec.json.Decoder(type_).decode for type_, tag in _PRIVATE.items()
 }
 _decode_list = msgspec.json.Decoder(list[Any]).decode
-
-
-def encode(entry: Entry) -> tuple[bytes, bytes]:
-    """Return an entry as a line of the log, and, of a visible one, what a stream shows of it."""
-    written: tuple[bytes, bytes] = _ENCODE[type(entry)](entry)
-    return written
 
 
 def _encode_artifact(entry: ArtifactChanged) -> tuple[bytes, bytes]:
@@ -429,16 +472,32 @@ def _encode_private(entry: Private) -> tuple[bytes, bytes]:
 
 
 def _head(*values: Any) -> bytes:
-    """What stands before the JSON."""
+    """Return the part of a line before the JSON."""
     return v1.encode(values) + _TAB
 
 
-_ENCODE: dict[type, Any] = dict.fromkeys(_PRIVATE, _encode_private) | {
+# By type, how an entry becomes a line of the log and, if it is visible, what a stream shows of it.
+ENCODE: dict[type, Callable[[Any], tuple[bytes, bytes]]] = {
+    **dict.fromkeys(_PRIVATE, _encode_private),
     ArtifactChanged: _encode_artifact,
     StatusChanged: _encode_status,
     Created: _encode_created,
     MessageAdded: _encode_message,
 }
+
+
+def parts_of(entry: Entry) -> list[Part]:
+    """Return the parts of messages and artifacts in an entry."""
+    match entry:
+        case Created(task=task):
+            return [part for message in task.history for part in message.parts]
+        case MessageAdded(message=message):
+            return message.parts
+        case ArtifactChanged(update=update):
+            return update.artifact.parts
+        case StatusChanged(update=update) if update.status.message is not None:
+            return update.status.message.parts
+    return []
 
 
 def entries_of(rows: Iterable[Row], ids: Ids) -> Iterator[Numbered]:
@@ -452,13 +511,36 @@ def entries_of(rows: Iterable[Row], ids: Ids) -> Iterator[Numbered]:
         pos = row.pos
         seq = row.seq - sum(line[:1] in _VISIBLE for line in lines)
         for line in lines:
-            entry = _decode(line, ids)
+            entry = entry_of(line, ids)
             seq += isinstance(entry, Visible)
             yield Numbered(pos, seq, row.at_ms, entry)
             pos += 1
 
 
 _VISIBLE = (b"c", b"w", b"a")
+
+
+def lines_of(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
+    """Return the entries of rows as they are written, each with the number of the last event."""
+    for row in rows:
+        lines = row.data.split(b"\n")
+        seq = row.seq - sum(line[:1] in _VISIBLE for line in lines)
+        for line in lines:
+            seq += line[:1] in _VISIBLE
+            yield seq, line
+
+
+def artifact_written(line: bytes) -> tuple[str, bytes]:
+    """Return the id of the artifact that the line of an ArtifactChanged is about, and how each line
+    about it may begin.
+    """
+    found = _ARTIFACT.match(line)
+    if found is None:
+        raise ValueError("an entry about an artifact is not what was written")
+    return msgspec.json.decode(found[1], type=str), found[0]
+
+
+_ARTIFACT = re.compile(rb'a(?:\[[^\t]*\t)?,"artifact":\{"artifactId":("(?:[^"\\]|\\.)*")')
 
 
 def events_of(rows: Iterable[Row], ids: Ids) -> Iterator[Event]:
@@ -480,8 +562,8 @@ def events_of(rows: Iterable[Row], ids: Ids) -> Iterator[Event]:
 
 
 def _parts(line: bytes, ids: Ids) -> tuple[list[Any], bytes]:
-    """What stands before the JSON of a line, and the JSON: of a visible entry, as a stream shows
-    it.
+    """Return the values before the JSON of a line, and the JSON. That of a visible entry is as a
+    stream shows it.
     """
     tag, rest = line[:1], line[1:]
     head: list[Any] = []
@@ -500,7 +582,8 @@ def _opening(ids: Ids) -> bytes:
     return b'{"taskId":%b,"contextId":%b' % (v1.encode(ids.task_id), v1.encode(ids.context_id))
 
 
-def _decode(line: bytes, ids: Ids) -> Entry:
+def entry_of(line: bytes, ids: Ids) -> Entry:
+    """Return the entry that is written in a line."""
     tag = line[:1]
     if (decode := _DECODE.get(tag)) is not None:
         entry: Entry = decode(line[1:])

@@ -1,17 +1,15 @@
 """The write side of a task: its log, while this process writes it.
 
-A run appends and does not wait. The writer stores what has gathered; only then are those told who
-wait for something to be stored. Whose the task is, and who reads it, is the business of its slot.
+A run appends and does not wait. The writer stores what has gathered; only then those are notified
+who wait for something to be stored. Whose the task is, and who reads it, is known to its slot.
 """
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Container
+from collections.abc import Awaitable, Callable, Container
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from ...files import MARK, uses_of
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -25,14 +23,15 @@ from ...model import (
     TaskState,
     TaskStatus,
     UnsupportedOperation,
-    errors,
-    moment,
+    timestamp,
 )
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
-from ...store import Append, Create, Idempotency, Leaves, Namespace, Push, StateWrite
+from ...store import Append, Create, FileUse, Idempotency, Leaves, Namespace, Push, StateWrite
 from ..offloading import LARGE
+from .batch import LogBatch
 from .entries import (
+    ENCODE,
     FORMAT,
     STATE_NUMBER,
     About,
@@ -44,59 +43,29 @@ from .entries import (
     PostRefused,
     Sender,
     StatusChanged,
-    encode,
     encode_about,
     event_of,
+    parts_of,
 )
+from .pending_files import PendingFiles
 from .snapshot import LONG, EncodedParts, encode_task
+from .state_line import log_state
+from .turns import NO_ORIGIN, Origin, Turn, asked_since, reason
 from .writer import Lost, Writer
 
 if TYPE_CHECKING:
     from ..ownership import TaskSlot
 
-__all__ = ["NO_ORIGIN", "Log", "Origin", "StoredBatch", "Turn", "asked_since"]
+__all__ = [
+    "WORKED_ON",
+    "Log",
+]
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
 SNAPSHOT_AFTER = 64 << 10
 
-_NONE: list[Any] = []
-
-log_ = logging.getLogger("accord.tasks")
-
-
-class Turn(msgspec.Struct, eq=False, frozen=True):
-    """A message that was accepted. Its number is its position in the log; who sent it waits for the
-    entry that answers it.
-    """
-
-    number: int
-    message: Message
-    modes: tuple[str, ...] = ()  # media types its sender can take
-    # it is for the task also if that ends first, as versions want it whose tasks can be reopened
-    reopens: bool = False
-    sender: Sender | None = None  # None: who sent the first message
-
-
-class StoredBatch(msgspec.Struct, eq=False):
-    """What was handed to the writer, until it is stored, and is reported then."""
-
-    pos: int
-    state: TaskState
-    events: list[Event]
-    posts: dict[int, int | PostRefused]
-    waiting: list[tuple[asyncio.Future[Any], Any]]
-    outage_waiters: list[asyncio.Future[None]]
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where in a function something was said: in which branch, within which step."""
-
-    branch: str = ""
-    step: str = ""
-
-
-NO_ORIGIN: Origin = Origin()
+WORKED_ON = (TaskState.SUBMITTED, TaskState.WORKING)
 
 
 class Log:
@@ -105,38 +74,38 @@ class Log:
     """
 
     __slots__ = (
-        "_bytes",
+        "_batch",
         "_conversation",
         "_drain_waiters",
-        "_events",
         "_fold",
         "_idempotency",
         "_in_flight",
-        "_is_new",
-        "_lines",
-        "_outage_waiters",
+        "_is_skipped",
         "_parts",
-        "_posts",
-        "_published",
+        "_pending_files",
         "_pushes",
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
         "_state_pos",
-        "_stored_pos",
-        "_stored_state",
-        "_waiting",
+        "_stored_due_ms",
+        "_taken_pos",
+        "_taken_state",
         "about",
         "asked_pos",
         "at_ms",
         "awaited",
+        "draft",
+        "due_ms",
+        "expired_ms",
         "gives_up",
         "ids",
         "inbox",
         "is_clear",
         "is_lost",
-        "is_withheld",
+        "is_pending",
         "key",
+        "last_status",
         "namespace",
         "pos",
         "posts",
@@ -145,7 +114,9 @@ class Log:
         "size",
         "skill",
         "slot",
-        "told",
+        "state",
+        "stored_pos",
+        "stored_state",
         "turns",
         "writer",
     )
@@ -164,9 +135,13 @@ class Log:
         pos: int = 0,
         posts_read: int = 0,
         size: int = 0,
+        due_ms: int = 0,
         parts: EncodedParts | None = None,
     ) -> None:
         task = fold.draft
+        # With everything appended, stored or not. The text of the newest artifact may not be whole.
+        self.draft: Task = task
+        self.state: TaskState = task.status.state
         self.writer = writer
         self.key = key
         self.namespace = namespace
@@ -177,61 +152,50 @@ class Log:
         self.seq = seq
         self.pos = pos
         self.posts_read = posts_read  # posts dealt with
-        self.posts = 0  # posts there were when it was claimed
+        self.posts = 0  # posts there were when its claim was answered
         self.size = size  # of all lines: what the task holds, and a little more
         self.turns: list[int] = []  # begun and not answered
         self.inbox: deque[Turn] = deque()  # messages that wait for their turn
         # where it last asked something that only a later message answers; 0: not in this process
         self.asked_pos = 0
+        # when the task is to be taken up, if nobody owns it then; 0: not by itself
+        self.due_ms = self._stored_due_ms = due_ms
+        # the deadline that ended the last question; 0 if something else did, or the next was asked
+        self.expired_ms = 0
         self.slot: TaskSlot  # where this process knows whose the task is; it sets itself
         self.awaited: Container[int] = ()  # turns whose senders wait here for their answer
         self.gives_up = False  # the next commit gives up the task
-        self.is_clear = (
-            False  # known: the last function returned, so nothing of it has to be replayed
-        )
+        # known: the last function returned, so nothing of it has to be replayed
+        self.is_clear = False
         self.is_lost = False  # nothing of it is stored any more
-        self.is_withheld = False  # nothing is stored before its run has said something
+        self.is_pending = False  # nothing is stored before the first output of its run
+        self.last_status = 0  # the last event of this process that is the task or a status
+        # Up to which position the log is stored, and the state there.
+        self.stored_pos = pos
+        self.stored_state: TaskState = task.status.state
         self._fold = fold
-        self._parts = parts  # of a task that is long or large
-        self._is_new = pos == 0
+        self._batch = LogBatch()  # appended, not yet handed to the writer
+        self._in_flight: LogBatch | None = None  # handed over, not yet stored
+        # Up to which position the log was handed over, and the state there as stores number it.
+        self._taken_pos = pos
+        self._taken_state = STATE_NUMBER[task.status.state] if pos else 0
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._idempotency: Idempotency | None = None
         self._pushes: tuple[Push, ...] = ()  # webhooks to be registered with the next commit
+        self._pending_files: PendingFiles | None = None  # made with the first reference to a file
+        self._is_skipped = False  # the writer has left it out: it has to be added again
         # the state of the conversation, to be stored with the next commit, and where that ends
         self._conversation: StateWrite | None = None
         self._state_pos = 0
-        self.told = 0  # the last event of this process that is the task or a status
-        self._stored_state = STATE_NUMBER[task.status.state] if pos else 0
-        self._stored_pos = pos
-        self._lines: list[bytes] = []  # appended, not yet handed to the writer
-        self._events: list[Event] = []  # the visible ones among them
-        self._posts: dict[int, int | PostRefused] = {}  # what became of posts, with them
-        self._bytes = 0
-        self._waiting: list[
-            tuple[asyncio.Future[Any], Any]
-        ] = []  # to be told, and what, once these lines are stored
-        self._outage_waiters: list[
-            asyncio.Future[None]
-        ] = []  # the same, for who waits through an outage
-        self._in_flight: StoredBatch | None = None  # handed over, not yet stored
-        self._published = (
-            pos,
-            task.status.state,
-        )  # up to which position the log is stored, and the state there
-        self._drain_waiters: list[asyncio.Future[None]] = []
+        self._parts = parts  # of a task that is long or large
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
         self._snapshot_size = 0
 
     @property
-    def draft(self) -> Task:
-        """The task with everything appended, stored or not; the text of its newest artifact may not
-        be whole yet.
-        """
-        return self._fold.draft
-
-    @property
-    def state(self) -> TaskState:
-        return self._fold.draft.status.state
+    def sleeps(self) -> bool:
+        """Its function sleeps, and was given up until then."""
+        return self.due_ms > 0 and self.state in WORKED_ON and self.slot.run is None
 
     # Appending
 
@@ -247,24 +211,27 @@ class Log:
         """
         if self.is_lost:
             raise Lost()
-        line, frame = encode(entry)
+        line, frame = ENCODE[type(entry)](entry)
         if frame:
             self._show(entry, frame, len(line), is_ours)
         self.pos += 1
+        batch = self._batch
         if type(entry) is PostRefused:
-            self._posts[entry.post] = entry
+            batch.posts[entry.post] = entry
         elif type(entry) is MessageAdded and entry.post:
-            self._posts[entry.post] = self.pos
-        if not self._lines and not self.is_withheld:
+            batch.posts[entry.post] = self.pos
+        if not batch.lines and not self.is_pending:
             self.writer.add(self)
-        self._lines.append(line)
-        self._bytes += len(line)
+        if MARK in line:
+            self._files.refer(uses_of(parts_of(entry)))
+        batch.lines.append(line)
+        batch.size += len(line)
         self.size += len(line)
         return self.pos
 
     def admit(self) -> None:
-        """Store what was withheld, with what follows in this turn of the loop."""
-        self.is_withheld = False
+        """Store a pending task, with what follows in this turn of the loop."""
+        self.is_pending = False
         self.writer.add(self)
 
     def _show(self, entry: Any, frame: bytes, size: int, is_ours: bool) -> None:
@@ -282,10 +249,11 @@ class Log:
             self._parts = self._parts or EncodedParts()
             self._parts.keep(event, frame)
         self.seq += 1
+        self.writer.ends_with_chunk = state is None
         if state is not None:
-            self.told = self.seq
+            self.state, self.last_status = state, self.seq
         if type(entry) is StatusChanged:
-            self._events.append(
+            self._batch.events.append(
                 Event(
                     self.seq,
                     self.pos + 1,
@@ -297,7 +265,7 @@ class Log:
                 )
             )
         else:
-            self._events.append(Event(self.seq, self.pos + 1, frame, state))
+            self._batch.events.append(Event(self.seq, self.pos + 1, frame, state))
 
     def set_status(
         self,
@@ -316,8 +284,9 @@ class Log:
         An interrupted status is a question. A message that waits was accepted before it, so it is
         no answer and is refused, unless the status `keeps_waiting` messages for their own turns.
         """
-        at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
-        status = TaskStatus(state=state, message=message, timestamp=now)
+        # A clock set back does not reorder a task's own history.
+        at_ms = max(self.writer.store.now_ms(), self.at_ms)
+        status = TaskStatus(state=state, message=message, timestamp=timestamp(at_ms))
         update = StatusUpdate(
             task_id=self.ids.task_id,
             context_id=self.ids.context_id,
@@ -329,51 +298,36 @@ class Log:
         if ends or state in INTERRUPTED:
             entry.answers = tuple(self.turns)
             if ends:
-                entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
+                if self.inbox:
+                    entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
             elif keeps_waiting:
                 entry.keeps_waiting = True
             elif self.inbox:
                 error = asked_since(self.ids.task_id)
                 entry.refuses = tuple(turn.number for turn in self.inbox)
-                entry.reasons = tuple(_reason(turn, error) for turn in entry.refuses)
+                entry.reasons = tuple(reason(turn, error) for turn in entry.refuses)
         if refusal is not None:
             entry.refuses = (*entry.answers, *entry.refuses)
-            entry.reasons += tuple(_reason(turn, refusal) for turn in entry.answers)
+            entry.reasons += tuple(reason(turn, refusal) for turn in entry.answers)
             entry.answers = ()
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
-        if entry.answers and self.awaited and any(turn in self.awaited for turn in entry.answers):
-            self._events[-1].snapshot = self.snapshot()
-        if state is not TaskState.AUTH_REQUIRED and (
-            entry.answers or refusal is not None
-        ):  # there blocking sends are answered, and streams stay open
+        if self.awaited and any(map(self.awaited.__contains__, entry.answers)):
+            self._batch.events[-1].snapshot = self.snapshot()
+        # There blocking sends are answered, and streams stay open.
+        if state is not TaskState.AUTH_REQUIRED and (entry.answers or refusal is not None):
             self.turns.clear()
         if entry.answers or ends:
-            self._log_state(state, at_ms)
-        if ends:
+            log_state(self.ids.task_id, state, self.skill, self.namespace.caller, at_ms)
+        if state not in INTERRUPTED:
+            self.due_ms = 0  # whoever works on it sees to what is due
+        if ends and self.inbox:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
         elif state in INTERRUPTED and not keeps_waiting:
             self.inbox.clear()
             self.asked_pos = self.pos
-
-    def _log_state(self, state: TaskState, at_ms: int) -> None:
-        """One line in the log of tasks, for a task that has ended or waits for someone."""
-        if not log_.isEnabledFor(logging.INFO):
-            return
-        began_ms = _made_ms(self.ids.task_id)
-        ms = max(0, at_ms - began_ms) if began_ms is not None else None
-        log_.info(
-            "task %s is %s, skill=%s caller=%s%s",
-            *(self.ids.task_id, state.word, self.skill, self.namespace.caller or "-"),
-            "" if ms is None else f" {ms} ms",
-            extra={
-                "task_id": self.ids.task_id,
-                "state": state.word,
-                "skill": self.skill,
-                "caller": self.namespace.caller,
-                "ms": ms,
-            },
-        )
+        if state in INTERRUPTED:
+            self.expired_ms = 0
 
     def add_message(
         self,
@@ -413,7 +367,7 @@ class Log:
         update = StatusUpdate(
             task_id=self.ids.task_id, context_id=self.ids.context_id, status=self.draft.status
         )
-        reasons = (_reason(turn.number, error),)
+        reasons = (reason(turn.number, error),)
         self.append(StatusChanged(update, refuses=(turn.number,), reasons=reasons))
 
     @property
@@ -426,6 +380,33 @@ class Log:
         record.task_id, record.turn = self.ids.task_id, turn.number
         self._idempotency = record
 
+    @property
+    def _files(self) -> PendingFiles:
+        if self._pending_files is None:
+            self._pending_files = PendingFiles()
+        return self._pending_files
+
+    def refer_to(self, id: str, use: Callable[[], FileUse]) -> None:
+        """Store a reference to a file that is being written, as it is when it is written."""
+        self._files.refer_to(id, use)
+
+    def write_file(self, size: int, flush: Callable[[], Awaitable[None]]) -> None:
+        """Have `flush` store `size` bytes that entries refer to. Until then this log is left out of
+        commits. Commits of other logs go on.
+        """
+        self._files.begin(size)
+        self.writer.in_background(self._write_file(size, flush))
+
+    async def _write_file(self, size: int, flush: Callable[[], Awaitable[None]]) -> None:
+        files = self._files
+        try:
+            await self.writer.store_file(flush, lambda: self.is_lost)
+        finally:
+            files.end(size)
+            if not files.is_writing and self._is_skipped:
+                self._is_skipped = False
+                self.writer.add(self)
+
     def register(self, push: Push) -> None:
         """Store a webhook with what has been appended."""
         self._pushes += (push,)
@@ -437,7 +418,7 @@ class Log:
     @property
     def has_unstored_state(self) -> bool:
         """Whether a state of the conversation waits to be stored."""
-        return self._state_pos > self._published[0]
+        return self._state_pos > self.stored_pos
 
     # Waiting for the commit
 
@@ -446,8 +427,8 @@ class Log:
         waiter: asyncio.Future[Any] = self.writer.loop.create_future()
         if self.is_lost:
             waiter.set_exception(Lost())
-        elif self._lines:
-            self._waiting.append((waiter, value))
+        elif self._batch.lines:
+            self._batch.waiting.append((waiter, value))
         elif self._in_flight is not None:
             self._in_flight.waiting.append((waiter, value))
         else:
@@ -457,27 +438,25 @@ class Log:
     def stored_to(self, pos: int) -> asyncio.Future[None]:
         """Done when the log is stored up to this position."""
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
-        if self._published[0] >= pos:
+        if self.stored_pos >= pos:
             waiter.set_result(None)
         elif self.is_lost or self.pos < pos:  # another process has written that
             waiter.set_exception(Lost())
         elif self._in_flight is not None and self._in_flight.pos >= pos:
             self._in_flight.waiting.append((waiter, None))
         else:
-            self._waiting.append((waiter, None))
+            self._batch.waiting.append((waiter, None))
         return waiter
 
     def stored_after_outage(self) -> asyncio.Future[None]:
-        """The same, however long an outage of the store lasts: for runs, which are held
-        meanwhile.
-        """
+        """The same, however long an outage of the store lasts: for runs, which wait that long."""
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self.is_lost:
             waiter.set_exception(Lost())
-        elif self.is_withheld:
+        elif self.is_pending:
             waiter.set_result(None)  # there is no task yet that could go on after a crash
-        elif self._lines:
-            self._outage_waiters.append(waiter)
+        elif self._batch.lines:
+            self._batch.outage_waiters.append(waiter)
         elif self._in_flight is not None:
             self._in_flight.outage_waiters.append(waiter)
         else:
@@ -486,24 +465,22 @@ class Log:
 
     @property
     def is_stored(self) -> bool:
-        return not self._lines and self._in_flight is None
+        return not self._batch.lines and self._in_flight is None
 
     @property
     def stored_at(self) -> tuple[int, int]:
         """Up to which position, and which visible number, the log is stored."""
         in_flight = len(self._in_flight.events) if self._in_flight is not None else 0
-        return self._published[0], self.seq - in_flight - len(self._events)
-
-    @property
-    def stored_state(self) -> TaskState:
-        return self._published[1]
+        return self.stored_pos, self.seq - in_flight - len(self._batch.events)
 
     @property
     def is_far_ahead(self) -> bool:
-        return not self.is_withheld and (
-            len(self._lines) > MAX_AHEAD
-            or self._bytes > MAX_AHEAD_BYTES
-            or (self.writer.is_failing and bool(self._lines))
+        batch, files = self._batch, self._pending_files
+        size = batch.size + (files.waiting_bytes if files is not None else 0)
+        return not self.is_pending and (
+            len(batch.lines) > MAX_AHEAD
+            or size > MAX_AHEAD_BYTES
+            or (self.writer.is_failing and bool(batch.lines))
         )
 
     async def drain(self) -> None:
@@ -517,10 +494,11 @@ class Log:
 
     def snapshot(self, history_length: int | None = None) -> Snapshot:
         """Encode the task as it stands now."""
-        task = self._fold.joined()
+        task = self.draft
         is_all = history_length is None or len(task.history) <= history_length
         if is_all and self._snapshot is not None and self._snapshot[0] == self.pos:
             return self._snapshot[1]  # a sender's answer and the stored snapshot are often the same
+        self._fold.joined()
         if self._parts is None and (not is_all or len(task.history) > LONG):
             self._parts = EncodedParts()
         seq, parts = self.seq, self._parts
@@ -533,88 +511,72 @@ class Log:
 
     # For the writer
 
-    def take(self) -> Create | Append:
-        """Hand over what has gathered."""
-        data = b"\n".join(self._lines)
-        state = self.state
-        self._in_flight = StoredBatch(
-            self.pos, state, self._events, self._posts, self._waiting, self._outage_waiters
-        )
-        self._lines, self._events, self._waiting, self._outage_waiters, self._posts = (
-            [],
-            [],
-            [],
-            [],
-            {},
-        )
-        self._since_snapshot += self._bytes
-        self._bytes = 0
-        before, self._stored_pos = self._stored_pos, self.pos
-        number = STATE_NUMBER[state]
-        leaves = Leaves.END if state in FINAL else Leaves.REST if self.gives_up else Leaves.STAY
+    def take(self) -> Create | Append | None:
+        """Hand over what has gathered; None if its files are not stored yet. Then it comes back
+        when they are.
+        """
+        files = self._pending_files
+        self._is_skipped = files is not None and files.is_writing
+        if self._is_skipped:
+            return None
+        batch, self._batch = self._batch, LogBatch()
+        batch.pos, batch.state = self.pos, self.state
+        self._in_flight = batch
+        self._since_snapshot += batch.size
         made = None
-        if state in FINAL or self._since_snapshot > SNAPSHOT_AFTER + 2 * self._snapshot_size:
+        if self.state in FINAL or self._since_snapshot > SNAPSHOT_AFTER + 2 * self._snapshot_size:
             made = self.snapshot()
             self._snapshot_size = len(made.head) + len(made.artifacts)
             self._since_snapshot = 0
-        item: Create | Append
-        if self._is_new:
-            item = Create(
-                *(
-                    self.key,
-                    self.namespace,
-                    self.ids.task_id,
-                    self.ids.context_id,
-                    self.skill,
-                    encode_about(self.about),
-                    number,
-                ),
-                *(self.at_ms, self.pos, self.seq, FORMAT, data, leaves),
-            )
-            self._is_new = False
-        else:
-            item = Append(
-                *(
-                    self.key,
-                    self.namespace,
-                    before,
-                    self.pos,
-                    self.seq,
-                    self._stored_state,
-                    number,
-                    self.at_ms,
-                    FORMAT,
-                    data,
-                ),
-                *(self.posts_read, leaves),
-            )
+        item = self._item(b"\n".join(batch.lines))
+        batch.lines = []  # the item has them
         if made is not None:
             item.head, item.artifacts = made.head, made.artifacts
         if self._idempotency is not None:
             item.idempotency, self._idempotency = self._idempotency, None
-        item.told = self.told
+        item.last_status = self.last_status
+        if self.due_ms != self._stored_due_ms:
+            item.due_ms = self._stored_due_ms = self.due_ms
+        if files is not None:
+            item.files = files.take()
         if self._pushes:
             item.pushes, self._pushes = self._pushes, ()
         if self._conversation is not None:
             item.conversation, self._conversation = self._conversation, None
-        self._stored_state = number
         return item
 
-    def publish(self) -> StoredBatch | None:
-        """What was handed over is stored: tell who waits for that, and return it.
+    def _item(self, data: bytes) -> Create | Append:
+        """Return what a store gets of the entries since the last commit."""
+        before, self._taken_pos = self._taken_pos, self.pos
+        before_state, self._taken_state = self._taken_state, STATE_NUMBER[self.state]
+        leaves = Leaves.STAY
+        if self.state in FINAL:
+            leaves = Leaves.END
+        elif self.gives_up:
+            leaves = Leaves.IDLE
+        if not before:
+            return Create(
+                *(self.key, self.namespace, self.ids.task_id, self.ids.context_id, self.skill),
+                *(encode_about(self.about), self._taken_state, self.at_ms, self.pos, self.seq),
+                *(FORMAT, data, leaves),
+            )
+        return Append(
+            *(self.key, self.namespace, before, self.pos, self.seq),
+            *(before_state, self._taken_state, self.at_ms, FORMAT, data),
+            *(self.posts_read, leaves),
+        )
 
-        Return None if the task was lost while it was stored: then who waits was told so.
+    def publish(self) -> LogBatch | None:
+        """What was handed over is stored: notify who waits for that, and return it.
+
+        Return None if the task was lost while it was stored: then those who wait got an error.
         """
         if self._in_flight is None:
             return None
         batch, self._in_flight = self._in_flight, None
-        self._published = (batch.pos, batch.state)
-        for waiter, value in batch.waiting:
-            if not waiter.done():
-                waiter.set_result(value)
-        for waiter in batch.outage_waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self.stored_pos, self.stored_state = batch.pos, batch.state
+        if batch.waiting or batch.outage_waiters:
+            batch.settle()
         if self._drain_waiters:
             self._wake_run()
         return batch
@@ -623,27 +585,18 @@ class Log:
         """Storing takes too long: raise an error in those who wait. What was appended is kept, and
         stored when the store works again.
         """
-        waiting, self._waiting = self._waiting, []
+        self._batch.fail(error)
         if self._in_flight is not None:
-            waiting += self._in_flight.waiting
-            self._in_flight.waiting = []
-        for waiter, _ in waiting:
-            if not waiter.done():
-                waiter.set_exception(error)
+            self._in_flight.fail(error)
 
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
         self.is_lost = True
-        outage_waiters = self._outage_waiters + (
-            self._in_flight.outage_waiters if self._in_flight is not None else []
-        )
-        self.fail(error or Lost())
-        self._in_flight = None
-        self._outage_waiters = []
-        for waiter in outage_waiters:
-            if not waiter.done():
-                waiter.set_exception(error or Lost())
-        self._lines, self._events = [], []
+        batch, self._batch = self._batch, LogBatch()
+        in_flight, self._in_flight = self._in_flight, None
+        batch.lose(error or Lost())
+        if in_flight is not None:
+            in_flight.lose(error or Lost())
         self.inbox.clear()
         self.turns.clear()
         self._wake_run()
@@ -657,34 +610,9 @@ class Log:
 
 
 def _is_output(event: Any) -> bool:
-    """Whether the agent said this. How a task ends badly, and where it stands, is told also when it
-    is full.
+    """Whether the agent said this. How a task ends badly, and where it stands, is logged also when
+    the task is full.
     """
     if not isinstance(event, StatusUpdate) or event.status.message is None:
         return False
     return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
-
-
-def asked_since(task_id: str) -> UnsupportedOperation:
-    """Return the error for a message that was accepted before the question that is open."""
-    return UnsupportedOperation(
-        f"task {task_id} asked a question after it had accepted your message, so the message is no "
-        "answer to it; read the question, and send the message again if it answers that",
-        taskId=task_id,
-    )
-
-
-def _reason(turn: int, error: A2AError) -> tuple[int, str, str]:
-    """Why a turn is refused, as it is logged: by the class of the protocol, not one of a user's."""
-    name = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
-    return turn, name, str(error)
-
-
-def _made_ms(task_id: str) -> int | None:
-    """When a task was made: its id says so (UUID version 7), unless its client chose it."""
-    if len(task_id) != 36 or task_id[14] != "7":
-        return None
-    try:
-        return int(task_id[:8] + task_id[9:13], 16)
-    except ValueError:
-        return None

@@ -46,9 +46,8 @@ LONG = 8  # messages: from here on they are not encoded anew with every snapshot
 
 _NOTHING: list[Any] = []
 _NONE: dict[str, memoryview] = {}
-_HOLE: Any = Raw(
-    b"\0"
-)  # stands for a part of an object whose text is known; JSON never has this byte
+# Stands for a part of an object whose text is known; JSON never has this byte.
+_HOLE: Any = Raw(b"\0")
 
 _skim = msgspec.json.Decoder(Raw).decode
 
@@ -57,7 +56,7 @@ class EncodedParts:
     """What is encoded once of a long or large task, however often it is shown.
 
     Writing a file as base64 costs more than all the rest that is done with it: its text is taken
-    from the event that told of it.
+    from the event that brought it.
     """
 
     __slots__ = ("_artifacts", "_history")
@@ -135,7 +134,7 @@ def encode_task(task: Task, seq: int) -> Snapshot:
 
 
 def fold_entry(fold: Fold, entry: Entry, limits: Limits) -> None:
-    """Bring a task to where it stands after an entry. Raises ValueError if it can't be what was
+    """Apply an entry to a task. Raises ValueError if it can't be what was
     written.
     """
     try:

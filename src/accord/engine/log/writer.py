@@ -3,12 +3,14 @@ again.
 """
 
 import asyncio
+import itertools
 import logging
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ...model import A2AError, Limits, Unavailable
+from ...net import backoff_s
 from ...store import (
     Append,
     CommitFailed,
@@ -17,23 +19,28 @@ from ...store import (
     Idempotency,
     Item,
     Post,
+    Replaced,
     Store,
     is_armed,
     point,
 )
+from ..pump import Pump
 
 if TYPE_CHECKING:
     from ...observe import Metrics
+    from .batch import LogBatch
     from .entries import Event
-    from .log import StoredBatch
 
 __all__ = ["Lost", "Writer", "not_stored"]
 
 log_ = logging.getLogger("accord")
 
-OUTAGE_S = 10.0  # an outage of the store: after that, who waits is told, and nothing new is taken
+# After an outage of so long those who wait get an error, and nothing new is taken.
+OUTAGE_S = 10.0
 RETRY_S, LONGEST_RETRY_S = 0.02, 1.0
-TURNS = 4  # of the loop that a commit waits for more to come along, while it does
+TURNS = 4  # of the loop that a commit waits for other logs, while they come
+# The same while tasks stream: turns, and seconds that nobody sees.
+CHUNK_TURNS, CHUNK_S = 16, 0.005
 _COUNT_BITS = 32
 
 
@@ -71,17 +78,20 @@ class Writable(Protocol):
 
     @property
     def is_lost(self) -> bool: ...
-    def take(self) -> Create | Append: ...
-    def publish(self) -> "StoredBatch | None": ...
+    def take(self) -> Create | Append | None: ...
+    def publish(self) -> "LogBatch | None": ...
     def fail(self, error: A2AError) -> None: ...
     def lose(self, error: A2AError | None = None) -> None: ...
 
 
-class Writer:
-    """Stores what logs hand over, and then tells them so.
+_Submitted: TypeAlias = list[tuple[Post | Idempotency, "asyncio.Future[bool]"]]
 
-    What happens on the loop in one turn, to however many tasks, is one commit. While the store
-    fails nothing is given up: the same commit is tried again until it works, and runs are held
+
+class Writer:
+    """Stores what logs hand over, and reports to them when it is stored.
+
+    What happens on the loop in a few turns, to however many tasks, is one commit. While the store
+    fails nothing is given up: the same commit is tried again until it works, and runs wait
     meanwhile.
     """
 
@@ -92,36 +102,38 @@ class Writer:
         self.summary = ""  # the same for anybody, as far as the store could say
         self.is_failing = False  # a commit has failed, and is being tried again
         self.is_fenced = False  # this replica was taken for dead, and has no new number yet
+        self.is_replaced = False  # it was, and another process has the store for itself
         self.is_closing = False
         self.on_fenced: Callable[[], None] = lambda: None
         self.on_rejoined: Callable[[], None] = lambda: None
         # Called with a log that was refused, or is another process's.
         self.on_lost: Callable[[Any], None] = lambda log: None
         # Called with a log and what of it is stored now.
-        self.on_stored: Callable[[Any, StoredBatch], None] = lambda log, batch: None
-        self.on_outage: Callable[[], None] = lambda: None  # called with every try after PATIENCE_S
+        self.on_stored: Callable[[Any, LogBatch], None] = lambda log, batch: None
+        self.on_outage: Callable[[], None] = lambda: None  # called with every try after OUTAGE_S
         self.metrics: Metrics | None = None
         # called with a log and what of it is stored now; None: nobody wants to know
         self.on_events: Callable[[Any, list[Event]], None] | None = None
+        # Whether the last event that a log was given in this turn of the loop is a piece of output.
+        self.ends_with_chunk = False
         self._queued_s = 0.0  # since when the oldest entry waits; only for metrics
         self._failed_s = 0.0
         self._logs: list[Writable] = []
-        self._items: list[tuple[Post | Idempotency, asyncio.Future[bool]]] = []
+        self._items: _Submitted = []
         self._keys = 0
-        self._wake: asyncio.Future[None] | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._pump = Pump("accord-writer", self._write, log=log_, stays=True)
         self._rejoining: asyncio.Task[None] | None = None
+        self._storing_files: set[asyncio.Task[None]] = set()  # files that logs wait for
 
     async def open(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._writing = self.loop.create_task(self._write(), name="accord-writer")
 
     async def close(self) -> None:
         """Store what has gathered, then stop."""
         self.is_closing = True
-        self._stir()
-        if self._writing is not None:
-            await self._writing
+        while self._storing_files:
+            await asyncio.wait(self._storing_files)
+        await self._pump.stop(None)
         if self._rejoining is not None:
             self._rejoining.cancel()
             await asyncio.wait({self._rejoining})
@@ -148,61 +160,84 @@ class Writer:
         if self.metrics is not None and not self._logs:
             self._queued_s = time.monotonic()
         self._logs.append(log)
-        self._stir()
+        self._pump.wake()
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have a file stored that a log waits for. `close` waits for it."""
+        task = self.loop.create_task(work)
+        self._storing_files.add(task)
+        task.add_done_callback(self._storing_files.discard)
+
+    async def store_file(
+        self, flush: Callable[[], Awaitable[None]], is_given_up: Callable[[], bool]
+    ) -> None:
+        """Store a file, however long that takes, as commits are. Runs wait meanwhile."""
+        fault = ""
+        for tries in itertools.count():
+            if is_given_up():
+                return
+            try:
+                await flush()
+                if fault:
+                    log_.warning("the file store works again; it had failed: %s", fault)
+                return
+            except Exception as error:  # whatever it is: the log refers to the file
+                if not fault:
+                    fault = str(error) or type(error).__name__
+                    log_.error("a file can't be stored; trying again: %s", fault)
+                if self.is_closing:
+                    raise
+            await asyncio.sleep(backoff_s(tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S))
 
     def submit(self, item: Post | Idempotency) -> asyncio.Future[bool]:
         """Store something beside the logs; gives whether it was accepted."""
         stored: asyncio.Future[bool] = self.loop.create_future()
         self._items.append((item, stored))
-        self._stir()
+        self._pump.wake()
         return stored
-
-    def _stir(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     # Storing it
 
-    async def _write(self) -> None:
-        while True:
-            if not self._logs and not self._items:
-                if self.is_closing:
-                    return
-                self._wake = self.loop.create_future()
-                await self._wake
-            logs = await self._gather()
-            items, self._items = self._items, []
-            logs, batch = self._taken(logs)
-            batch += [item for item, _ in items]
-            queued_s, begun_s = self._queued_s, time.monotonic()
-            try:
-                stored = await self._commit(batch, logs, [waiter for _, waiter in items])
-                if self.metrics is not None:
-                    took_s = time.monotonic() - begun_s
-                    self.metrics.committed(len(batch), max(begun_s - queued_s, 0.0), took_s)
-            except CommitFailed:
-                error = not_stored()
-                for log in logs:
-                    log.lose(error)
-                for _, waiter in items:
-                    if not waiter.done():
-                        waiter.set_exception(error)
-                continue
-            for log, is_stored in zip(logs, stored, strict=False):
-                try:
-                    if not is_stored:
-                        log.lose()
-                    elif (published := log.publish()) is not None:
-                        if published.events and self.on_events is not None:
-                            self.on_events(log, published.events)
-                        self.on_stored(log, published)
-                except Exception:  # whatever it is, it must not keep others from being told
-                    log_.exception("a commit was stored, but publishing it failed")
-            for (_, waiter), is_stored in zip(items, stored[len(logs) :], strict=True):
+    async def _write(self) -> bool:
+        """Store what has gathered. Return whether more has come meanwhile."""
+        logs = await self._gather()
+        items, self._items = self._items, []
+        logs, batch = self._taken(logs)
+        batch += [item for item, _ in items]
+        queued_s, begun_s = self._queued_s, time.monotonic()
+        try:
+            stored = await self._commit(batch, logs, [waiter for _, waiter in items])
+        except CommitFailed:
+            error = not_stored()
+            for log in logs:
+                log.lose(error)
+            for _, waiter in items:
                 if not waiter.done():
-                    waiter.set_result(is_stored)
-            if is_armed:
-                point("publish.after")
+                    waiter.set_exception(error)
+        else:
+            if self.metrics is not None:
+                took_s = time.monotonic() - begun_s
+                self.metrics.committed(len(batch), max(begun_s - queued_s, 0.0), took_s)
+            self._report(logs, items, stored)
+        return bool(self._logs or self._items)
+
+    def _report(self, logs: list[Writable], items: _Submitted, stored: list[bool]) -> None:
+        """Tell everybody what became of what they handed over."""
+        for log, is_stored in zip(logs, stored, strict=False):
+            try:
+                if not is_stored:
+                    log.lose()
+                elif (published := log.publish()) is not None:
+                    if published.events and self.on_events is not None:
+                        self.on_events(log, published.events)
+                    self.on_stored(log, published)
+            except Exception:  # whatever it is, it must not keep others from their reports
+                log_.exception("a commit was stored, but publishing it failed")
+        for (_, waiter), is_stored in zip(items, stored[len(logs) :], strict=True):
+            if not waiter.done():
+                waiter.set_result(is_stored)
+        if is_armed:
+            point("publish.after")
 
     def _taken(self, logs: list[Writable]) -> tuple[list[Writable], list[Item]]:
         """What the logs hand over. One that can't be written is given up, lest it stop the
@@ -214,29 +249,33 @@ class Writer:
             if log.is_lost:
                 continue  # while it waited here: it has nothing to store any more
             try:
-                batch.append(log.take())
-                taken.append(log)
+                if (item := log.take()) is not None:
+                    batch.append(item)
+                    taken.append(log)
             except Exception:
                 log_.exception("a task can't be written and is dropped")
                 log.lose()
         return taken, batch
 
     async def _gather(self) -> list[Writable]:
-        """What has come, and what comes in the next turns of the loop: fewer commits, each
-        of more.
+        """Return the logs that have come, and that come in the next turns of the loop: fewer
+        commits, each of more.
+
+        A log that streams is here already. It is waited for while every turn ends with a chunk.
         """
         logs, self._logs = self._logs, []
-        await asyncio.sleep(
-            0
-            # a run that was started with these entries may end in this turn: then one commit holds
-            # it all
-        )
-        for _ in range(TURNS):
-            if not self._logs:
-                break
-            logs += self._logs
-            self._logs = []
+        until_s = self.loop.time() + CHUNK_S
+        for turn in range(CHUNK_TURNS):
+            self.ends_with_chunk = False
+            # A run that was started with these entries may end in this turn: then one commit has
+            # all.
             await asyncio.sleep(0)
+            come, self._logs = self._logs, []
+            logs += come
+            if come and turn < TURNS:
+                continue
+            if not self.ends_with_chunk or self.loop.time() >= until_s:
+                break
         return logs
 
     async def _store(self, batch: list[Item]) -> list[bool]:
@@ -257,7 +296,7 @@ class Writer:
         Raises:
             CommitFailed: This replica was fenced, or stops and can't store it.
         """
-        pause_s = RETRY_S
+        tries = 0
         replica = self.store.replica
         while True:
             try:
@@ -281,8 +320,8 @@ class Writer:
                     if not waiter.done():
                         waiter.set_exception(not_stored())
                 self.on_outage()
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_RETRY_S)
+            await asyncio.sleep(backoff_s(tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S))
+            tries += 1
 
     # How the store does
 
@@ -290,15 +329,12 @@ class Writer:
         """The store has not taken something. Said once for each outage."""
         if isinstance(error, Fenced) and not self.is_fenced:
             self.is_fenced = True
-            if self.store.is_shared:
-                log_.error("%s: others go on with its tasks, and it takes a new number", error)
+            if isinstance(error, Replaced):
+                self._replace(error)
             else:
-                log_.critical(
-                    "%s: this process can store nothing any more and takes no work; stop it",
-                    error,
-                )
+                log_.error("%s: others go on with its tasks", error)
             self.on_fenced()
-            if self.store.is_shared and not self.is_closing:
+            if not self.is_closing and not self.is_replaced:
                 self._rejoining = self.loop.create_task(self._rejoin(), name="accord-rejoin")
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
@@ -307,20 +343,31 @@ class Writer:
                 log_.error("the store can't be written; trying again: %s", error)
 
     async def _rejoin(self) -> None:
-        """Take a new number, however long that takes, and go on."""
-        pause_s = RETRY_S
+        """Take a new number, however long that takes, and go on; unless the store says that this
+        process is not to use it any more.
+        """
+        tries = 0
         while True:
             try:
                 await self.store.rejoin()
                 break
+            except Replaced as error:
+                self._replace(error)
+                return
             except Exception as error:  # whatever it is: without a number nothing works here
-                if pause_s == RETRY_S:  # once for each outage
+                if not tries:  # once for each outage
                     log_.warning("taking a new number failed, and is tried again: %s", error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_RETRY_S)
+                await asyncio.sleep(backoff_s(tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S))
+                tries += 1
         log_.warning("this replica has number %d now", self.store.replica)
         self.is_fenced, self.is_failing, self.fault = False, False, ""
         self.on_rejoined()
+
+    def _replace(self, error: Replaced) -> None:
+        self.is_replaced = True
+        log_.critical(
+            "%s: this process can store nothing any more and takes no work; stop it", error
+        )
 
     def has_beaten(self) -> None:
         """A heartbeat was stored. Of a commit that failed only a commit can say that it works

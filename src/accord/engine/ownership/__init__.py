@@ -7,9 +7,10 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .audit import OwnershipAudit as OwnershipAudit
     from .directory import Directory as Directory
-    from .slot import Owner as Owner
     from .slot import Place as Place
+    from .slot import SlotRun as SlotRun
     from .slot import TaskSlot as TaskSlot
+    from .state import LIVE as LIVE
     from .state import SlotState as SlotState
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -17,9 +18,10 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "Directory": "directory",
-            "Owner": "slot",
+            "LIVE": "state",
             "OwnershipAudit": "audit",
             "Place": "slot",
+            "SlotRun": "slot",
             "TaskSlot": "slot",
             "SlotState": "state",
         },

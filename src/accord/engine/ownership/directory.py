@@ -7,15 +7,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from typing import Any
 
-from ...model import FINAL, A2AError, Fold, Limits, Task, TaskState
+from ...model import FINAL, A2AError, Fold, Limits, Task
 from ...store import Namespace, Owned, Record, Store
 from ..log import (
     FORMAT,
+    WORKED_ON,
     About,
     Created,
     EncodedParts,
     Log,
-    StoredBatch,
+    LogBatch,
     Turn,
     Writer,
     about_of,
@@ -23,7 +24,7 @@ from ..log import (
 )
 from ..offloading import offload
 from .slot import Place, TaskSlot
-from .state import SlotMove, SlotState
+from .state import LIVE, SlotMove, SlotState
 
 __all__ = ["Directory"]
 
@@ -32,8 +33,6 @@ log_ = logging.getLogger("accord")
 # Logs of open tasks that nobody works on, kept for their next message.
 IDLE = 1_000
 IDLE_BYTES = 64 << 20
-
-_WORKED_ON = (TaskState.SUBMITTED, TaskState.WORKING)
 
 
 class Directory:
@@ -52,6 +51,8 @@ class Directory:
         self.may_own_more = False
         self._losses = 0  # how often all tasks were lost
         self.damaged: set[int] = set()  # tasks that can't be read, which was logged
+        # The last post of tasks that the store calls ours, and whose claim is not over here.
+        self._early_posts: dict[int, int] = {}
         # Claims a task. Whoever reads what other processes write watches it, if it is another's.
         self.claim: Callable[..., Awaitable[Record | None]] = store.claim
         # Called when there may be posts for these tasks.
@@ -83,6 +84,9 @@ class Directory:
     def slot(self, key: int) -> TaskSlot | None:
         return self._by_key.get(key)
 
+    def slot_at(self, place: Place) -> TaskSlot | None:
+        return self._slots.get(place)
+
     def knows(self, task: Owned) -> bool:
         """Whether a task is ours, or a claim or a release of it is under way."""
         slot = self._slots.get((task.namespace, task.id))
@@ -90,36 +94,32 @@ class Directory:
 
     def with_post(self, key: int, n: int) -> Log | None:
         """Return the log of a task of ours whose n-th post is to be read; None if it was read, or
-        if there is no log here.
+        if the task is not ours yet.
 
-        A task with an unread post has not been given up, even if we meant to.
+        A task with an unread post has not been given up, even if we meant to. A post that comes
+        while we claim its task is read when the claim is answered.
         """
         slot = self._by_key.get(key)
-        if slot is None or slot.log is None or slot.log.posts_read >= n:
+        log = slot.log if slot is not None else None
+        if log is not None and log.posts_read >= n:
             return None
-        if slot.state is SlotState.IDLE:
+        if slot is not None and log is not None and slot.state is SlotState.IDLE:
             self._uncache(slot)
             slot.move(SlotMove.KEEP)
-            slot.own(slot.log)
-        return slot.log if slot.is_live else None
+            slot.own(log)
+        if slot is None or not slot.is_live:
+            self._early_posts[key] = n
+            return None
+        return log
 
     # Slots
 
     def _add(self, place: Place, key: int) -> TaskSlot:
-        slot = self._slots[place] = self._new_slot(place, key)
-        self._know(slot, key)
-        return slot
-
-    def _know(self, slot: TaskSlot, key: int) -> None:
-        """A task that is claimed by its id has no key (0) before the store has answered."""
+        """Make a slot. A task that is claimed by its id has no key (0) before the store answers."""
+        slot = self._slots[place] = TaskSlot(place, key, self)
         if key:
-            slot.key, self._by_key[key] = key, slot
-
-    def _new_slot(self, place: Place, key: int) -> TaskSlot:
-        return TaskSlot(place, key, self._unowned, self.on_move)
-
-    def _unowned(self, slot: TaskSlot) -> None:
-        self.on_unowned(slot)
+            self._by_key[key] = slot
+        return slot
 
     def read(self, of: Log | Record) -> TaskSlot:
         """Return the slot of a task that somebody begins to read."""
@@ -134,7 +134,7 @@ class Directory:
             found = self._add(place, of.key)
             found.move(SlotMove.READ)
         elif not found.key:  # it is being claimed
-            self._know(found, of.key)
+            found.key, self._by_key[of.key] = of.key, found
         return found
 
     def leave(self, slot: TaskSlot) -> None:
@@ -160,23 +160,23 @@ class Directory:
         at_ms: int,
         modes: tuple[str, ...] = (),
         *,
-        is_withheld: bool = False,
+        is_pending: bool = False,
     ) -> tuple[Log, Turn]:
         """Create a task. Return its log, and the turn of its first message.
 
-        If it is withheld, nobody finds it and nothing of it is stored before `admit`.
+        If it is pending, nobody finds it and nothing of it is stored before `admit`.
         """
         key = self._writer.new_key()
         log = Log(self._writer, key, namespace, Fold(task), skill, about, at_ms=at_ms)
-        log.is_withheld = is_withheld
+        log.is_pending = is_pending
         place = (namespace, task.id)
-        slot = self._new_slot(place, key) if is_withheld else self._add(place, key)
+        slot = TaskSlot(place, key, self) if is_pending else self._add(place, key)
         slot.move(SlotMove.CREATE)
         slot.own(log)
         return log, Turn(log.append(Created(task, modes)), task.history[0], modes)
 
     def admit(self, log: Log) -> None:
-        """Make a withheld task one like all others."""
+        """Make a pending task one like all others."""
         slot = log.slot
         self._slots[slot.place] = self._by_key[slot.key] = slot
         log.admit()
@@ -221,7 +221,7 @@ class Directory:
             if record is None or not is_ours or self._losses != losses:
                 self._deny(slot)
                 return record
-            self._know(slot, record.key)
+            slot.key, self._by_key[record.key] = record.key, slot
             if cached is None or not known or cached.pos != record.pos or cached.is_lost:
                 cached = await self._adopt(record)
             slot.move(SlotMove.GRANT)
@@ -275,8 +275,10 @@ class Directory:
         return _log_of(self._writer, record, fold, parts)
 
     def _expect_posts(self, log: Log, record: Record) -> None:
-        """Have posts read that the task's last owner left unread."""
-        log.posts = record.posts
+        """Have posts read that the task's last owner left unread, or that came while we claimed
+        the task.
+        """
+        log.posts = max(record.posts, self._early_posts.pop(log.key, 0))
         if log.posts_read < log.posts:
             self.on_posts({log.key})
 
@@ -285,29 +287,33 @@ class Directory:
     def release(self, log: Log) -> None:
         """Give up a task that nothing happens to here any more, if all of it is stored."""
         slot = log.slot
-        if slot.log is not log or not slot.is_live or slot.is_used:
+        if slot.log is not log or slot.state not in LIVE or slot.is_used:
             return
         if log.posts_read < log.posts:
             return  # the last owner left posts, and they are still being read
         if self._slots.get(slot.place) is not slot:
-            return  # it is withheld
+            return  # it is pending
         if slot.state is SlotState.OWNED:
             # A task that is worked on keeps its owner, so that others notice when that dies.
-            if log.state not in _WORKED_ON:
+            if log.state not in WORKED_ON or log.sleeps:
                 slot.move(SlotMove.FREE)
-                self._in_background(self._unclaim(slot, log))
+                # From now on, not from when that begins: a claim in between would be undone by it.
+                settled = slot.settled = self._writer.loop.create_future()
+                self._in_background(self._unclaim(slot, log, settled))
         elif slot.settled is None:
             self._given_up(slot, log)
 
-    async def _unclaim(self, slot: TaskSlot, log: Log) -> None:
+    async def _unclaim(self, slot: TaskSlot, log: Log, settled: "asyncio.Future[None]") -> None:
         """Give up a task without a commit. Claims of it wait: else it could undo one of them."""
-        with self._settling(slot):
-            try:
-                await self._store.unclaim(slot.key, log.pos)
-            except A2AError:
-                self.may_own_more = True
-            if slot.log is log and slot.state is SlotState.RELEASING and not slot.is_used:
-                self._given_up(slot, log)
+        try:
+            await self._store.unclaim(slot.key, log.pos)
+        except A2AError:
+            self.may_own_more = True
+        finally:
+            slot.settled = None
+            settled.set_result(None)
+        if slot.log is log and slot.state is SlotState.RELEASING and not slot.is_used:
+            self._given_up(slot, log)
 
     def _given_up(self, slot: TaskSlot, log: Log) -> None:
         if log.state in FINAL:
@@ -341,7 +347,7 @@ class Directory:
 
     # What the writer reports
 
-    def _stored(self, log: Log, batch: StoredBatch) -> None:
+    def _stored(self, log: Log, batch: LogBatch) -> None:
         slot = log.slot
         if slot.tail is not None and slot.tail.log is log:
             slot.tail.extend(batch.events, batch.pos)
@@ -354,8 +360,8 @@ class Directory:
         if slot.run is None:
             self.release(log)
             if slot.tail is not None:
-                slot.tail.wake()  # a server that stops has nothing more to tell of it
-        elif slot.run.is_held and log.is_stored:
+                slot.tail.wake()  # a server that stops has no more events of it
+        elif slot.run.starts_when_stored and log.is_stored:
             slot.run.start()
 
     def _lost(self, log: Log) -> None:
@@ -380,6 +386,7 @@ class Directory:
         either: it was claimed under a number that counts for nothing.
         """
         self._losses += 1
+        self._early_posts.clear()
         for slot in self.slots():
             if slot.log is not None:
                 slot.log.lose(error)
@@ -407,5 +414,6 @@ def _log_of(writer: Writer, record: Record, fold: Fold, parts: EncodedParts | No
         pos=record.pos,
         posts_read=record.posts_read,
         size=record.size,
+        due_ms=record.due_ms,
         parts=parts,
     )

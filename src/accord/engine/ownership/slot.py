@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..reading import Tail
 
-__all__ = ["Owner", "Place", "TaskSlot"]
+__all__ = ["Place", "SlotObserver", "SlotRun", "TaskSlot"]
 
 Place: TypeAlias = tuple[Namespace, str]
 
 
-class Owner(Protocol):
+class SlotRun(Protocol):
     """What a slot knows of the run that writes its log."""
 
     @property
-    def is_held(self) -> bool:
-        """It starts only when its message is stored."""
+    def starts_when_stored(self) -> bool:
+        """Whether it starts when its message is stored."""
 
     def start(self) -> None: ...
 
@@ -30,16 +30,24 @@ class Owner(Protocol):
         """Nothing it does is stored any more."""
 
 
+class SlotObserver(Protocol):
+    """What is called when something happens to a slot."""
+
+    # With a slot that is read, and whose task ceases to be ours.
+    on_unowned: "Callable[[TaskSlot], None]"
+    # With a slot whose state has changed; for tests.
+    on_move: "Callable[[TaskSlot], None] | None"
+
+
 class TaskSlot:
     """One task in this process. Nobody else writes these fields.
 
     The tail is fed by the log while the task is ours. Then it is known at once what is stored;
-    else the store is watched, which `on_unowned` begins.
+    else the store is watched, which `SlotObserver.on_unowned` begins.
     """
 
     __slots__ = (
-        "_on_move",
-        "_on_unowned",
+        "_observer",
         "_unpinned",
         "key",
         "log",
@@ -51,24 +59,17 @@ class TaskSlot:
         "tail",
     )
 
-    def __init__(
-        self,
-        place: Place,
-        key: int,
-        on_unowned: "Callable[[TaskSlot], None]",
-        on_move: "Callable[[TaskSlot], None] | None" = None,
-    ) -> None:
+    def __init__(self, place: Place, key: int, observer: SlotObserver) -> None:
         self.place = place
         self.key = key
         self.state = SlotState.ABSENT
         self.log: Log | None = None
-        self.run: Owner | None = None
+        self.run: SlotRun | None = None
         self.tail: Tail | None = None  # if somebody reads along
         self.pins = 0  # operations under way that need the log to stay
         self.settled: asyncio.Future[None] | None = None  # done when a claim or a release is
         self._unpinned: asyncio.Future[None] | None = None
-        self._on_unowned = on_unowned
-        self._on_move = on_move
+        self._observer = observer
 
     @property
     def is_live(self) -> bool:
@@ -98,10 +99,12 @@ class TaskSlot:
         """
         new = TRANSITIONS[self.state].get(move)
         if new is None:
-            raise RuntimeError(f"task {self.place[1]} is {self.state.value}: no {move.value}")
+            raise RuntimeError(
+                f"task {self.place[1]} is {self.state.value}, so it can't {move.value}"
+            )
         self.state = new
-        if self._on_move is not None:
-            self._on_move(self)
+        if self._observer.on_move is not None:
+            self._observer.on_move(self)
 
     # Its log
 
@@ -125,7 +128,7 @@ class TaskSlot:
         tail.artifacts = [artifact.artifact_id for artifact in tail.log.draft.artifacts]
         tail.log = None
         if tail.is_used:
-            self._on_unowned(self)
+            self._observer.on_unowned(self)
 
     def free(self) -> None:
         """Nothing runs any more: the next commit gives the task up."""
@@ -164,11 +167,12 @@ class TaskSlot:
 
     # Its run and its readers
 
-    def begin(self, run: Owner) -> None:
+    def begin(self, run: SlotRun) -> None:
         self.run = run
-        self.keep()
+        if self.state is SlotState.RELEASING:
+            self.keep()
 
-    def end(self, run: Owner) -> bool:
+    def end(self, run: SlotRun) -> bool:
         """A run is over. Return whether that is new."""
         if self.run is not run:
             return False
@@ -178,7 +182,7 @@ class TaskSlot:
     def read(self, tail: "Tail") -> None:
         """Somebody begins to read."""
         self.tail = tail
-        if self.is_live and self.log is not None:
+        if self.state in LIVE and self.log is not None:
             self.log.awaited, tail.log = tail.senders, self.log
 
     def read_no_longer(self) -> None:

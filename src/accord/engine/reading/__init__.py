@@ -6,7 +6,6 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .reader import Reader as Reader
-    from .receipt import Accepted as Accepted
     from .receipt import Receipt as Receipt
     from .tail import Tail as Tail
     from .view import View as View
@@ -16,7 +15,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "Accepted": "receipt",
             "Reader": "reader",
             "Receipt": "receipt",
             "Tail": "tail",

@@ -23,6 +23,7 @@ from ..log import (
 )
 from ..offloading import offload
 from ..ownership import Directory
+from .timeline import TimelineScan
 
 __all__ = ["Reader"]
 
@@ -139,6 +140,28 @@ class Reader:
             return log.key, log.stored_at[1]
         record = await self._store.load(namespace, task_id)
         return (record.key, record.seq) if record is not None else None
+
+    async def with_timeline(
+        self,
+        namespace: Namespace,
+        task_id: str,
+        snapshot: Snapshot,
+        history_length: int | None,
+    ) -> Snapshot:
+        """Return a snapshot with how the task came about, if the log still says that."""
+        record = await self._store.load(namespace, task_id)
+        if record is None:
+            return snapshot
+        scan = TimelineScan(Ids(record.id, record.context_id), snapshot, history_length)
+        pos = 0
+        while not scan.is_done and (rows := await self._store.read({record.key: pos})):
+            if not pos and rows[0].pos != 1:
+                return snapshot  # purged
+            await offload(sum(len(row.data) for row in rows), scan.take, rows)
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+        if not pos:
+            return snapshot  # purged, and nothing was logged since
+        return msgspec.structs.replace(snapshot, timeline=await offload(scan.size, scan.timeline))
 
     async def events_after(
         self, key: int, task_id: str, context_id: str, seq: int

@@ -1,11 +1,11 @@
 """What the sender of a message gets when the message is accepted: the only way to its answer."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...model import FINAL
 from ...protocol import Snapshot
 from ...store import Record
-from ..log import Log, not_stored, shorten
+from ..log import Event, Log, not_stored, shorten
 from ..offloading import offload
 from .view import View, refusal_of
 
@@ -13,14 +13,7 @@ if TYPE_CHECKING:
     from .tail import Tail
     from .views import Views
 
-__all__ = ["Accepted", "Receipt"]
-
-
-class Accepted(NamedTuple):
-    """A message that has its place in a task."""
-
-    task: Log | Record  # a Log if this process owns the task
-    turn: int  # its position in the log
+__all__ = ["Receipt"]
 
 
 class Receipt:
@@ -36,8 +29,11 @@ class Receipt:
 
     __slots__ = ("_cuts", "_is_open", "_pos", "_seq", "_tail", "_views", "is_new", "task", "turn")
 
-    def __init__(self, views: "Views", accepted: Accepted, *, is_new: bool = False) -> None:
-        self.task, self.turn = task, turn = accepted
+    def __init__(
+        self, views: "Views", task: Log | Record, turn: int, *, is_new: bool = False
+    ) -> None:
+        self.task = task  # a Log if this process owns it
+        self.turn = turn  # the position of the message in the log
         self.is_new = is_new  # the message has made its task
         self._views = views
         self._tail: Tail = views.tail(task)
@@ -51,9 +47,13 @@ class Receipt:
         self._is_open = True
         self._tail.expect(turn)
 
+    def skip(self, seq: int, pos: int) -> None:
+        """Look for the answer behind this event: those up to it were copied from another task."""
+        self._seq, self._pos = seq, pos
+
     def again(self) -> "Receipt":
         """Return one more receipt of the same message, for one more sender of it."""
-        return Receipt(self._views, Accepted(self.task, self.turn))
+        return Receipt(self._views, self.task, self.turn)
 
     def close(self) -> None:
         if self._is_open:
@@ -84,16 +84,27 @@ class Receipt:
     async def stream(self, history_length: int | None = None) -> View:
         """Return a cursor that ends with the answer, once the message is stored.
 
-        It begins with the first event of a new task, else with the task as it is. Raises as
-        `stored` does.
+        It begins with the first event of a new task, else with the task as it is, or as it was when
+        its owner took the message. Raises as `stored` does.
         """
         # A new task's history is the one message.
         if self.is_new and (history_length is None or history_length > 0):
             await self.stored()
             return View(self._views, self._tail, seq=0, pos=0, turn=self.turn)
+        if (taken := self._taken()) is not None:
+            return await self._views.at(self._tail, taken, self.turn, history_length)
         return await self._views.now(
             await self._current(), turn=self.turn, history_length=history_length
         )
+
+    def _taken(self) -> Event | None:
+        """Return the first event after a message that was posted a moment ago; None if it is not
+        known, or not posted.
+        """
+        if isinstance(self.task, Log) or self.task.pos >= self.turn:
+            return None
+        found = self._tail.after(self._seq) or ()
+        return next((event for event in found if event.pos > self.turn), None)
 
     async def answer(self, history_length: int | None = None) -> Snapshot:
         """Return the task as it stood when the message was answered.
@@ -111,8 +122,8 @@ class Receipt:
             if found is None:
                 found = await views.events(tail, pos)
             for event in found:
-                if event.pos <= turn:
-                    continue  # of a task that had ended, and was begun anew
+                if event.pos <= turn or event.seq <= self._seq:
+                    continue  # of a task that had ended, and was begun anew; or of a forked one
                 if turn in event.answers:
                     if event.snapshot is None:
                         return await views.snapshot_at(tail, event.pos, history_length)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Coroutine
 from typing import Any
 
 from ...model import FINAL, A2AError
-from ...store import Namespace, Record, Store, is_full_piece
+from ...store import Namespace, Record, Row, Store, is_full_piece
 from ..log import state_of
 from ..ownership import Directory
+from ..pump import Pump
 from .tail import Tail
 from .watches import Watches
 
@@ -28,13 +29,19 @@ class RemoteTails:
         self._watches = Watches(store, self._is_read)
         directory.claim = self._watches.claim
         self._woken: set[int] | None = set()  # tasks to be read again, None for all
-        self._reading: asyncio.Task[None] | None = None
+        # Tasks that have grown since they were watched, and that have no tail yet.
+        self._grown: set[int] = set()
+        self._pump = Pump(
+            "reading what other processes write",
+            self._read_woken,
+            log=log_,
+            retry_s=lambda: RETRY_S,
+        )
         self._background: set[asyncio.Future[None]] = set()
 
     def close(self) -> None:
         self._watches.close()
-        if self._reading is not None:
-            self._reading.cancel()
+        self._pump.cancel()
 
     def _is_read(self, key: int) -> bool:
         slot = self._directory.slot(key)
@@ -53,8 +60,13 @@ class RemoteTails:
 
     def follow(self, tail: Tail) -> None:
         """Read what other processes write of a task, from where its tail stands."""
-        if tail.state not in FINAL and tail.slot.key not in self._watches:
+        key = tail.slot.key
+        if tail.state in FINAL:
+            return
+        if key not in self._watches:
             self._in_background(self._follow(tail))
+        elif key in self._grown:
+            self.wake({key})
 
     async def _follow(self, tail: Tail) -> None:
         while True:
@@ -81,9 +93,13 @@ class RemoteTails:
 
     def wake(self, tasks: Collection[int] | None) -> None:
         """Read what is new of these tasks. None: look at all of them."""
+        for key in tasks or ():
+            # The answer to a watch was lost: the store watches what nobody here knows of.
+            if key not in self._watches and self._directory.slot(key) is None:
+                self._watches.end_later(key)
         self._look_again(tasks)
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read_woken())
+        if self._woken is None or self._woken:
+            self._pump.wake()
 
     def _tails(self, tasks: Collection[int] | None = None) -> list[Tail]:
         slots = (
@@ -94,30 +110,33 @@ class RemoteTails:
         tails = [slot.tail for slot in slots if slot.tail is not None]
         return [tail for tail in tails if tail.log is None]
 
-    async def _read_woken(self) -> None:
-        while self._woken is None or self._woken:
-            woken, self._woken = self._woken, set()
-            tails = {tail.slot.key: tail for tail in self._tails(woken)}
-            if not tails:
-                continue
+    async def _read_woken(self) -> bool:
+        woken, self._woken = self._woken, set()
+        tails = {tail.slot.key: tail for tail in self._tails(woken)}
+        grown = (self._grown | (woken or set())) - tails.keys()
+        self._grown = {key for key in grown if self._watches.may_watch(key)}
+        if tails:
             try:
                 if woken is None:
                     await self._check_lengths(tails)
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
-            except A2AError as error:
-                log_.debug("reading what other processes wrote failed; trying again: %s", error)
-                await asyncio.sleep(RETRY_S)
+            except Exception:
                 self._look_again(woken)
-                continue
+                raise
             for key, tail in tails.items():
-                if mine := [row for row in rows if row.task == key]:
-                    try:
-                        tail.extend_rows(mine)
-                    except (ValueError, LookupError):  # a broken row harms no other task
-                        log_.exception("task %s can't be read", tail.ids.task_id)
-                        continue
-                    if is_full_piece(mine):
-                        self._look_again({key})
+                self._extend(tail, [row for row in rows if row.task == key])
+        return self._woken is None or bool(self._woken)
+
+    def _extend(self, tail: Tail, rows: list[Row]) -> None:
+        if not rows:
+            return
+        try:
+            tail.extend_rows(rows)
+        except (ValueError, LookupError):  # a broken row harms no other task
+            log_.exception("task %s can't be read", tail.ids.task_id)
+            return
+        if is_full_piece(rows):
+            self._look_again({tail.slot.key})
 
     def _look_again(self, tasks: Collection[int] | None) -> None:
         if tasks is None:

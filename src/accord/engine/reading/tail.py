@@ -69,20 +69,17 @@ class Tail:
         self.events: list[Event] = []
         self.start = pos  # all events after this position are among these
         self.skipped = 0  # up to here there may be entries that were not looked at
-        self.senders: dict[
-            int, int
-        ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
+        # turns whose senders wait here for the task as it stands at their end, and how many
+        self.senders: dict[int, int] = {}
         self.receipts = 0
         self.views = 0
         # how often the store has lost the end of the log, and the position it was left at
         self.cuts = self.cut_at = 0
         self.is_gone = False  # the store does not have the task any more
-        self._waiters: dict[
-            asyncio.Future[None], int
-        ] = {}  # with the turn whose end it waits for; 0 for everything
-        self._posts: dict[
-            int, int | PostRefused
-        ] = {}  # what became of posts: the turn, or why there is none
+        # with the turn whose end it waits for; 0 for everything
+        self._waiters: dict[asyncio.Future[None], int] = {}
+        # what became of posts: the turn, or why there is none
+        self._posts: dict[int, int | PostRefused] = {}
 
     @property
     def is_used(self) -> bool:

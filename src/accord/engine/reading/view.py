@@ -1,7 +1,7 @@
 """A cursor on the committed log of a task: it costs an integer, however slow its reader is."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, error_of
@@ -26,7 +26,7 @@ class Source(Protocol):
     def outage_s(self) -> float: ...
 
     def check_open(self, tail: "Tail") -> None:
-        """Raise Unavailable if nothing more will be told of this task here."""
+        """Raise Unavailable if no more events of this task will come here."""
         ...
 
     async def events(self, tail: "Tail", pos: int) -> list[Event]:
@@ -47,8 +47,8 @@ class Source(Protocol):
         """Whether the task has ended, nobody begins it anew, and the tail knows all of it."""
         ...
 
-    def count(self, tail: "Tail", change: int) -> None:
-        """One view more or less."""
+    def count(self, tail: "Tail", change: int, turn: int = 0) -> None:
+        """One view more or less; a new one may be for one turn."""
         ...
 
 
@@ -71,6 +71,7 @@ class View:
         "_until",
         "_waiter",
         "cursor",
+        "give",
         "limits",
         "on_close",
     )
@@ -98,8 +99,10 @@ class View:
         self._until = 0.0
         self.cursor = seq  # the last event that was read
         self.limits = source.limits
+        # Writes files into events on their way out; None: they have none.
+        self.give: Callable[[list[Event]], Awaitable[list[Event]]] | None = None
         self.on_close: Callable[[], None] | None = None  # called once, when it is closed
-        source.count(tail, 1)
+        source.count(tail, 1, turn)
 
     @property
     def task_id(self) -> str:
@@ -112,6 +115,11 @@ class View:
         return log.state if log is not None else self._tail.state
 
     async def next(self, wait_s: float) -> list[Event] | None:
+        """Return what comes next, with its files written out, as `_next` does."""
+        events = await self._next(wait_s)
+        return events if self.give is None or not events else await self.give(events)
+
+    async def _next(self, wait_s: float) -> list[Event] | None:
         """Return what comes next: an empty list at the end, None if nothing came for `wait_s`.
 
         Raises:

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...model import FINAL, TooManyRequests, Unavailable, error_of
 from ...protocol import Snapshot
@@ -19,7 +22,7 @@ from ..log import (
     events_of,
     state_of,
 )
-from ..ownership import TaskSlot
+from ..ownership import LIVE, TaskSlot
 from .remote import RemoteTails
 from .tail import Tail
 from .view import View
@@ -41,6 +44,8 @@ class Views:
         self.limits = tasks.limits
         self.open = 0
         self._of_caller: Counter[str] = Counter()
+        # Called with the tail and the turn of each view that is for one: tests look at them.
+        self.on_turn: Callable[[Tail, int], None] | None = None
         self.remote = RemoteTails(tasks.store, tasks.directory)
         tasks.directory.on_unowned = self._unowned
 
@@ -54,6 +59,11 @@ class Views:
         if pos is None:
             pos = await self._store.locate(of.key, seq) if seq else 0
         return View(self, self.tail(of), seq=seq, pos=pos)
+
+    async def latest(self, of: Log | Record) -> View:
+        """Return a cursor on a task, behind what is stored of it."""
+        pos, seq = of.stored_at if isinstance(of, Log) else (of.pos, of.seq)
+        return await self.after(of, seq, pos=pos)
 
     async def now(
         self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
@@ -75,14 +85,21 @@ class Views:
         first = Event(snapshot.seq, pos, b'{"task":%b}' % snapshot.data, snapshot.state, answers)
         return View(self, self.tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
 
+    async def at(self, tail: Tail, event: Event, turn: int, history_length: int | None) -> View:
+        """Return a cursor on a task that begins with the task as it was after an event, and ends
+        where the turn is answered.
+        """
+        snapshot = await self.snapshot_at(tail, event.pos, history_length)
+        first = msgspec.structs.replace(event, data=b'{"task":%b}' % snapshot.data)
+        return View(self, tail, seq=event.seq, pos=event.pos, turn=turn, first=first)
+
     async def _is_answered(self, of: Record, turn: int) -> bool:
-        """Whether the end of a turn has been told."""
+        """Whether the end of a turn was shown."""
         pos = turn
         while rows := await self._store.read({of.key: pos}):
             events = list(events_of(rows, Ids(of.id, of.context_id)))
-            shown = [
-                event for event in events if event.pos <= of.pos
-            ]  # what came since is still to be shown
+            # What came since is still to be shown.
+            shown = [event for event in events if event.pos <= of.pos]
             if any(turn in event.answers or turn in event.refuses for event in shown):
                 return True
             pos = rows[-1].pos + rows[-1].data.count(b"\n")
@@ -100,7 +117,7 @@ class Views:
         finally:
             view.close()
         if isinstance(outcome, PostRefused):
-            raise error_of(outcome.error, outcome.text)
+            raise error_of(outcome.error, outcome.text, outcome.detail)
         return outcome
 
     def check(self, namespace: Namespace, task_id: str) -> None:
@@ -108,9 +125,9 @@ class Views:
         it.
         """
         if self._tasks.is_out:
-            raise self._tasks.refusal()  # nothing would ever be told of it here
-        log = self._directory.log((namespace, task_id))
-        tail = log.slot.tail if log is not None else None
+            raise self._tasks.refusal()  # no event of it would ever come here
+        slot = self._directory.slot_at((namespace, task_id))  # also of a task that is not ours
+        tail = slot.tail if slot is not None else None
         of_task = tail.views if tail is not None else 0
         of_caller = self._of_caller[namespace.caller] if namespace.caller else 0
         limits = self.limits
@@ -131,7 +148,7 @@ class Views:
         slot = self._directory.read(of)
         if slot.tail is not None:
             return slot.tail
-        log = slot.log if slot.is_live else None
+        log = slot.log if slot.state in LIVE else None
         if log is None and isinstance(of, Log) and of.is_lost:
             self._directory.leave(slot)
             raise Lost()  # while its reader looked for its place in it
@@ -140,9 +157,8 @@ class Views:
             (pos, seq), state = source.stored_at, source.stored_state
         else:
             pos, seq, state = source.pos, source.seq, state_of(source.state)
-        namespace, task_id = slot.place
-        context_id = of.ids.context_id if isinstance(of, Log) else of.context_id
-        tail = Tail(slot, Ids(task_id, context_id), namespace, pos=pos, seq=seq, state=state)
+        ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
+        tail = Tail(slot, ids, slot.place[0], pos=pos, seq=seq, state=state)
         slot.read(tail)
         if log is None:
             self.remote.follow(tail)
@@ -162,7 +178,9 @@ class Views:
     def is_out(self) -> bool:
         return self._tasks.writer.is_out
 
-    def count(self, tail: Tail, change: int) -> None:
+    def count(self, tail: Tail, change: int, turn: int = 0) -> None:
+        if turn and self.on_turn is not None:
+            self.on_turn(tail, turn)
         tail.views += change
         self.open += change
         if tail.namespace.caller:
@@ -188,9 +206,8 @@ class Views:
             raise WentBack(tail.ids.task_id)
         log = tail.log
         is_stopping = tasks.is_closing or (tasks.is_draining and tail.slot.run is None)
-        if is_stopping and (
-            log is None or log.is_lost or log.is_stored
-        ):  # else the end of this task is still to come
+        # Else the end of this task is still to come.
+        if is_stopping and (log is None or log.is_lost or log.is_stored):
             raise tasks.parting(tail.ids)
 
     async def events(self, tail: Tail, pos: int) -> list[Event]:

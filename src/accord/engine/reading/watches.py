@@ -1,12 +1,16 @@
 """Which tasks of other processes this process watches: the store wakes it when they grow."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from ...model import A2AError
 from ...store import Namespace, Record, Store
+from ..pump import Pump
 
 __all__ = ["Watches"]
+
+log_ = logging.getLogger("accord")
 
 LINGER_S = 5.0  # a task is watched for so long after the last who read it has gone
 
@@ -23,7 +27,7 @@ class Watches:
         self._is_read = is_read
         self._watched: set[int] = set()
         self._due: dict[int, float] = {}  # when the watching of a task may end, oldest first
-        self._ending: asyncio.Task[None] | None = None
+        self._pump = Pump("ending to watch tasks", self._end_due, log=log_)
         # Rounds of `_end` are numbered. A watch that overlaps with a round that ends the watching
         # of the same task may have come first, and is repeated.
         self._begun = self._finished = 0
@@ -32,11 +36,14 @@ class Watches:
         self._forgotten = 0
 
     def close(self) -> None:
-        if self._ending is not None:
-            self._ending.cancel()
+        self._pump.cancel()
 
     def __contains__(self, key: int) -> bool:
         return key in self._watched
+
+    def may_watch(self, key: int) -> bool:
+        """Whether a task is watched, or may be when the store has answered."""
+        return key in self._watched or self._loading > 0
 
     def forget(self) -> None:
         """The store has forgotten what we watched, under the number we had."""
@@ -92,12 +99,12 @@ class Watches:
         """Nobody reads a task any more."""
         self._due.pop(key, None)
         self._due[key] = asyncio.get_running_loop().time() + LINGER_S
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.create_task(self._end_due())
+        self._pump.wake()
 
-    async def _end_due(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._due:
+    async def _end_due(self) -> bool:
+        """Wait for the next task that is due, and end watching all that are."""
+        if self._due:
+            loop = asyncio.get_running_loop()
             await asyncio.sleep(max(next(iter(self._due.values())) - loop.time(), 0.0))
             now = loop.time()
             due = [key for key, at in self._due.items() if at <= now]
@@ -105,6 +112,7 @@ class Watches:
                 del self._due[key]
             if unread := [key for key in due if not self._is_read(key)]:
                 await self._end(unread)
+        return bool(self._due)
 
     async def _end(self, keys: list[int]) -> None:
         self._begun += 1

@@ -6,11 +6,12 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .engine import Engine as Engine
-    from .engine import not_found as not_found
-    from .first_word import FirstWord as FirstWord
+    from .fork import Fork as Fork
     from .history import conversation as conversation
+    from .pending import PendingTask as PendingTask
+    from .refusals import not_found as not_found
     from .retention import Retention as Retention
-    from .retention import before_ms as before_ms
+    from .retention import age_ms as age_ms
     from .run import Run as Run
     from .runs import Begun as Begun
 
@@ -20,11 +21,12 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "Begun": "runs",
             "Engine": "engine",
-            "FirstWord": "first_word",
+            "Fork": "fork",
+            "PendingTask": "pending",
             "Retention": "retention",
             "Run": "run",
-            "before_ms": "retention",
+            "age_ms": "retention",
             "conversation": "history",
-            "not_found": "engine",
+            "not_found": "refusals",
         },
     )

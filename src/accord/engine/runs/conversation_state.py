@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from ...model import InvalidAgentResponse, Unavailable
+from ...net import backoff_s
 from ...store import ConversationState, StateWrite
 from ..log import StateLoaded
 
@@ -47,17 +48,25 @@ class StateOfConversation:
             self._loaded = ConversationState(found.number, bytes(found.data))
             self._is_noted = True
             return
-        if run.log.has_unstored_state:
+        if run.log.has_unstored_state or run.log.about.fork_of:
             await run.log.stored_after_outage()
-        store, pause_s = run.runs.tasks.store, RETRY_S
+        tries = 0
         while True:
             try:
-                found_ = await store.conversation_state(run.log.namespace, run.log.ids.context_id)
-                break
-            except Unavailable:  # the run is held until the store works again, as in a commit
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_RETRY_S)
-        self._loaded = found_ or _EMPTY
+                self._loaded = await self._stored() or _EMPTY
+                return
+            except Unavailable:  # the run waits until the store works again, as for a commit
+                await asyncio.sleep(backoff_s(tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S))
+                tries += 1
+
+    async def _stored(self) -> ConversationState | None:
+        tasks, log = self._run.runs.tasks, self._run.log
+        if not log.about.fork_of:
+            return await tasks.store.conversation_state(log.namespace, log.ids.context_id)
+        for one in reversed(await tasks.reader.entries(log)):
+            if isinstance(one.entry, StateLoaded):
+                return ConversationState(one.entry.number, bytes(one.entry.data))
+        return None
 
     @property
     def value(self) -> dict[str, Any]:
@@ -65,7 +74,7 @@ class StateOfConversation:
             self._value = json.loads(self._loaded.data)
             self._last = self._loaded.data
             if self._wants_note or self._run.history is not None:
-                self._run.act(self._note)
+                self._run.output.act(self._note)
         return self._value
 
     def question_follows(self) -> None:

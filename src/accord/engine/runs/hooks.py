@@ -1,21 +1,22 @@
-"""Functions of the user's that are told what became of tasks, after it is stored.
+"""Calls functions of the user's with what became of tasks, after it is stored.
 
 They are called one after the other, in the order things happened, beside everything else: one that
 is slow or fails delays and harms no task.
 """
 
 import asyncio
-import contextlib
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...model import FINAL, TaskState
+from ...model import FINAL, Task, TaskState
 from ...protocol.v1 import codec as v1
 from ...store import Namespace
 from ..log import Event, Ids, Log
-from ..skills import AgentBase
+from ..pump import Pump
+from ..skills import AgentDefinition
 from ..tasks import Tasks
 from ..threads import Threads
 
@@ -30,10 +31,10 @@ CLOSE_S = 5.0
 ENDINGS = (asyncio.CancelledError, SystemExit, KeyboardInterrupt)
 
 
-class _Told(NamedTuple):
-    """Something that happened to a task."""
+class _StoredEvent(NamedTuple):
+    """Something that happened to a task, and is stored."""
 
-    agent: AgentBase
+    agent: AgentDefinition
     namespace: Namespace
     ids: Ids
     key: int
@@ -43,68 +44,64 @@ class _Told(NamedTuple):
 class TaskHooks:
     """Calls the functions of `agent.on_task` and `agent.on_event`."""
 
-    def __init__(self, tasks: Tasks, agents: dict[str, AgentBase], threads: Threads) -> None:
+    def __init__(self, tasks: Tasks, agents: dict[str, AgentDefinition], threads: Threads) -> None:
         self._tasks = tasks
         self._agents = agents
         self._threads = threads
-        self._queue: asyncio.Queue[_Told] = asyncio.Queue(WAITING)
-        self._states: dict[int, TaskState] = {}  # of open tasks, as they were told last
+        self._queue: deque[_StoredEvent] = deque()
+        self._states: dict[int, TaskState] = {}  # of open tasks, as they were reported last
         self._left_out = 0
-        self._calling: asyncio.Task[None] | None = None
+        self._pump = Pump("task hooks", self._call_next, log=log_)
         tasks.writer.on_events = self._stored
 
     async def close(self) -> None:
-        """Tell what has gathered, if that is done soon."""
-        if self._calling is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._queue.join()
-        self._calling.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._calling
+        """Report what has gathered, if that is done soon."""
+        await self._pump.stop(CLOSE_S)
 
     def _stored(self, log: Log, events: list[Event]) -> None:
         agent = self._agents.get(log.namespace.agent)
         if agent is None or not (agent.task_hooks or agent.event_hooks):
             return
-        if self._calling is None:
-            self._calling = self._tasks.loop.create_task(self._call_all(), name="accord-hooks")
-        for event in events:
-            if self._queue.full():
+        for event in _own(events, log.about.fork_at) if log.about.fork_at else events:
+            if len(self._queue) >= WAITING:
                 self._left_out += 1
             else:
-                self._queue.put_nowait(_Told(agent, log.namespace, log.ids, log.key, event))
+                self._queue.append(_StoredEvent(agent, log.namespace, log.ids, log.key, event))
+        self._pump.wake()
 
-    async def _call_all(self) -> None:
-        while True:
-            told = await self._queue.get()
-            try:
-                await self._tell(told)
-            except Exception:  # of ours: the next must be told
-                log_.exception("hooks of task %s could not be called", told.ids.task_id)
-            finally:
-                self._queue.task_done()
-            if self._left_out and self._queue.empty():
-                log_.error("hooks are too slow: %d events were left out", self._left_out)
-                self._left_out = 0
+    async def _call_next(self) -> bool:
+        """Report the oldest event."""
+        if self._queue:
+            stored = self._queue[0]
+            task = await self._task_of(stored)  # if the store is away, this event is tried again
+            self._queue.popleft()
+            await self._report(stored, task)
+        if self._left_out and not self._queue:
+            log_.error("hooks are too slow: %d events were left out", self._left_out)
+            self._left_out = 0
+        return bool(self._queue)
 
-    async def _tell(self, told: _Told) -> None:
-        event, state = told.event, told.event.state
-        if told.agent.event_hooks:
-            for hook in told.agent.event_hooks:
-                await self._call(hook, v1.decode_event(event.data), told)
-        if state is None or self._states.get(told.key) is state:
-            return
-        self._states[told.key] = state
-        if state in FINAL:
-            del self._states[told.key]
-        if told.agent.task_hooks:
-            task = await self._tasks.reader.at(told.namespace, told.ids.task_id, event.pos)
-            for on_task in told.agent.task_hooks if task is not None else ():
-                await self._call(on_task, task, told)
+    async def _task_of(self, stored: _StoredEvent) -> Task | None:
+        """Return the task, if its state is new and somebody is to hear of it."""
+        event = stored.event
+        if event.state is None or self._states.get(stored.key) is event.state:
+            return None
+        task: Task | None = None
+        if stored.agent.task_hooks:
+            task = await self._tasks.reader.at(stored.namespace, stored.ids.task_id, event.pos)
+        self._states[stored.key] = event.state
+        if event.state in FINAL:
+            del self._states[stored.key]
+        return task
 
-    async def _call(self, hook: Callable[[Any], Any], what: Any, told: _Told) -> None:
+    async def _report(self, stored: _StoredEvent, task: Task | None) -> None:
+        for hook in stored.agent.event_hooks:
+            await self._call(hook, v1.decode_event(stored.event.data), stored)
+        if task is not None:
+            for on_task in stored.agent.task_hooks:
+                await self._call(on_task, task, stored)
+
+    async def _call(self, hook: Callable[[Any], Any], what: Any, stored: _StoredEvent) -> None:
         name = getattr(hook, "__qualname__", repr(hook))
         try:
             if inspect.iscoroutinefunction(hook):
@@ -118,8 +115,8 @@ class TaskHooks:
                 raise
             log_.exception(
                 "hook %s failed; task %s is not affected",
-                *(name, told.ids.task_id),
-                extra={"task_id": told.ids.task_id},
+                *(name, stored.ids.task_id),
+                extra={"task_id": stored.ids.task_id},
             )
 
 
@@ -127,3 +124,11 @@ def _is_cancelled() -> bool:
     """Whether this is the end of the server, and nothing that a hook did to itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _own(events: list[Event], copied: int) -> list[Event]:
+    """Return the events of a fork without those that happened to another task, except the status
+    it begins with.
+    """
+    begins = max((e.seq for e in events if e.seq <= copied and e.state is not None), default=0)
+    return [event for event in events if event.seq > copied or event.seq == begins]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from ..skills import NO_RESOURCES, AgentBase, Lifespan, Skill
+from ..skills import NO_RESOURCES, AgentDefinition, Lifespan, Skill
 
 __all__ = ["Lifespans"]
 
@@ -22,7 +22,7 @@ class Lifespans:
         opened = self._open.get(skill.lifespan) if skill.lifespan is not None else None
         return opened.resources if opened is not None else NO_RESOURCES
 
-    async def open(self, agent: AgentBase) -> None:
+    async def open(self, agent: AgentDefinition) -> None:
         """Open the lifespan of an agent, if it has one.
 
         Raises:

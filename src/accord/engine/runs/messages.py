@@ -1,15 +1,15 @@
-"""What an agent says to its client, and what it is told: messages and statuses."""
+"""Messages and statuses that an agent sends to its client."""
 
 from typing import Any
 
 import msgspec
 
-from ...model import Message, Metadata, Part, Role, TaskState, new_id
+from ...model import Message, Metadata, Part, PathPart, Role, TaskState, new_id
 from ...schema import Shape
 from ..log import Log
 from ..skills import Reply, StatusMessage, to_parts
 
-__all__ = ["agent_message", "read_answer", "set_status"]
+__all__ = ["agent_message", "read_answer", "set_status", "with_bytes"]
 
 
 def set_status(
@@ -33,6 +33,14 @@ def agent_message(word: Any, task_id: str, context_id: str) -> Message:
     return Message(
         message_id=new_id(), role=Role.AGENT, parts=parts, context_id=context_id, task_id=task_id
     )
+
+
+def with_bytes(message: Message) -> Message:
+    """Return an answer without a task, with the bytes of its files on the disk."""
+    if not any(isinstance(part, PathPart) for part in message.parts):
+        return message
+    parts = [part.read() if isinstance(part, PathPart) else part for part in message.parts]
+    return msgspec.structs.replace(message, parts=parts)
 
 
 def read_answer(answer: Message, type_: Any) -> Any:

@@ -12,6 +12,7 @@ import msgspec
 from ...model import (
     A2AError,
     SendMessageRequest,
+    TaskGenerationMismatch,
     Unavailable,
     UnsupportedOperation,
     error_of,
@@ -22,7 +23,8 @@ from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import NOBODY, Log, PostRefused, Sender
 from ..pump import Pump
-from ..reading import Accepted, Receipt, View
+from ..reading import Receipt, View
+from .delivery import Incoming
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -32,7 +34,7 @@ __all__ = ["Posts"]
 log_ = logging.getLogger("accord")
 
 RETRY_S = 1.0
-OUTCOME_S = 30.0  # after which a sender is told that its message is stored, and not more
+OUTCOME_S = 30.0  # then its sender gets an error: the message is stored, and nothing else is known
 
 
 class Posted(msgspec.Struct, omit_defaults=True):
@@ -42,6 +44,7 @@ class Posted(msgspec.Struct, omit_defaults=True):
     sender: Sender = NOBODY
     # how far the task's log was stored when it was accepted; None: an older release did not say
     seen: int | None = None
+    if_generation: int | None = None  # it is refused if the task's last event has another number
 
 
 _decode = msgspec.json.Decoder(Posted).decode
@@ -64,36 +67,28 @@ class Posts:
 
     # To the owner of a task
 
-    async def send(
-        self,
-        record: Record,
-        request: SendMessageRequest,
-        sender: Sender,
-        idempotency: Idempotency | None,
-        *,
-        seen: int,
-        reopen: bool = False,
-    ) -> Receipt | None:
-        """Send a message to a task another process owns; None if that has left it meanwhile.
-        `seen` is how far the log was stored when the message came.
-        """
-        kind = PostKind.REOPEN if reopen else PostKind.MESSAGE
+    async def send(self, record: Record, incoming: Incoming) -> Receipt | None:
+        """Send a message to a task another process owns; None if that has left it meanwhile."""
+        idempotency = incoming.idempotency
+        kind = PostKind.REOPEN if incoming.reopen else PostKind.MESSAGE
         view = await self._watch(record)
         if view is None:
             return None
         try:
             if idempotency is not None:
                 idempotency.task_id = record.id
-            body = v1.encode(Posted(request, sender, seen))
+            body = v1.encode(
+                Posted(incoming.request, incoming.sender, incoming.seen, incoming.if_generation)
+            )
             post_id = await self._post(record, kind, body, idempotency)
             if post_id is None:
                 return None
             async with asyncio.timeout(OUTCOME_S):
                 outcome = await view.post_outcome(post_id)
             if isinstance(outcome, PostRefused):
-                raise error_of(outcome.error, outcome.text)
+                raise error_of(outcome.error, outcome.text, outcome.detail)
             # Before the view is closed: what was read of the task is not read again.
-            return self._engine.tasks.receipt(Accepted(record, outcome))
+            return Receipt(self._engine.tasks.views, record, outcome)
         except TimeoutError:
             raise Unavailable(
                 f"the message for task {record.id} is stored, but its process has not "
@@ -171,7 +166,9 @@ class Posts:
         elif self._woken is not None:
             # Of a task that we only read, the posts are its owner's.
             self._woken.update(
-                key for key in tasks if (one := slot(key)) is None or one.log is not None
+                key
+                for key in tasks
+                if (one := slot(key)) is None or one.log is not None or one.settled is not None
             )
         if self._woken is None or self._woken:
             self._reader.wake()
@@ -188,7 +185,7 @@ class Posts:
 
     async def _cancel(self, log: Log, post: ReceivedPost) -> None:
         try:
-            await self._engine.cancel_log(log)
+            await self._engine.cancels.cancel_log(log)
         except Exception as error:  # its skill was asked, and says no, or fails
             _refuse(log, post, error)
 
@@ -205,14 +202,15 @@ class Posts:
             return
         try:
             posted = _decode(post.body)
-            await self._engine.hand_over(
-                log,
+            incoming = Incoming(
                 posted.request,
                 posted.sender,
+                reopen=post.kind is PostKind.REOPEN,
                 post=post,
                 seen=posted.seen,
-                reopen=post.kind is PostKind.REOPEN,
+                if_generation=posted.if_generation,
             )
+            await self._engine.delivery.hand_over(log, incoming)
         except Unavailable:  # of the store: no reason to refuse anything, it is read again
             raise
         except Exception as error:  # whatever it is, it costs this post and no other
@@ -222,11 +220,16 @@ class Posts:
 def _refuse(log: Log, post: ReceivedPost, error: Exception) -> None:
     """Have the sender of a post get this error, unless the post was dealt with before it came."""
     if not isinstance(error, A2AError | msgspec.DecodeError):
-        log_.error("task %s: a message of another process failed", log.ids.task_id, exc_info=error)
+        log_.error(
+            "task %s: handling a message that another process received failed",
+            log.ids.task_id,
+            exc_info=error,
+        )
         error = A2AError("The agent failed")
     if not log.is_lost and log.posts_read < post.n:
         name = _name(error) if isinstance(error, A2AError) else type(error).__name__
-        log.append(PostRefused(post.id, name, str(error)))
+        detail = error.detail if isinstance(error, TaskGenerationMismatch) else {}
+        log.append(PostRefused(post.id, name, str(error), detail))
         log.posts_read = post.n
 
 

@@ -7,19 +7,22 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from ...model import A2AError, TaskState, Unavailable, now_ms
-from ...store import Can, Record
+from ...model import A2AError, TaskState, Unavailable
+from ...net import backoff_s
+from ...store import FOREVER_MS, Can, Record
 from ..durable import History, read_history
-from ..log import FORMAT, Attempt, Created, Log, Mismatched, Numbered, Turn
+from ..log import FORMAT, Asked, AskExpired, Attempt, Created, Log, Mismatched, Numbered, Turn
 from ..ownership import OwnershipAudit
+from ..pump import Pump
+from .lifecycle import State
 from .messages import set_status
-from .run import Run
-from .state import State
+from .retention import age_ms
+from .run import Run, Start
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-__all__ = ["INTERRUPTED", "MAX_ATTEMPTS", "Recovery", "turn_of"]
+__all__ = ["BROKEN", "INTERRUPTED", "MAX_ATTEMPTS", "UNANSWERED", "Recovery", "turn_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -41,10 +44,10 @@ ALONE_S = 10.0  # for so long, unless it records something or ends before
 MISMATCH_RETRY_S = 60.0
 READ_RETRY_S = 5.0
 MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
-_AT_ONCE = 32  # orphans taken up at a time
-_BITE_S = 0.003
+_AT_ONCE, _MOST_AT_ONCE = 32, 512  # orphans taken at a time: twice as many each time
+_BETWEEN_S = 0.003
 _CHECK_S = 0.05
-_BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
+BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 
 
 class Recovery:
@@ -53,10 +56,10 @@ class Recovery:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._tasks = engine.tasks
-        self._held: list[tuple[int, Run]] = []  # attempts, and the run that waits for its turn
-        self._has_held = asyncio.Event()
+        self._deferred: list[tuple[int, Run]] = []  # attempts, and the run that waits for its turn
+        self.trying = Pump("trying again what died", self._try_next, log=log_)
         self._retries: list[tuple[float, Log]] = []  # when to try again, and what
-        self._unanswered_ms = 0
+        self._unanswered_ms = FOREVER_MS
         self._audit = OwnershipAudit(engine.tasks, self._take_up_unknown)
         engine.runs.on_mismatch = self._mismatch
         engine.runs.on_given_up = lambda run: self._retry_soon(run.log)
@@ -88,22 +91,39 @@ class Recovery:
             await self._audit.check()
         now = self._tasks.loop.time()
         for retry in [retry for retry in self._retries if retry[0] <= now]:
-            log = retry[1]
+            try:
+                await self._retry(retry)
+            except BROKEN:
+                log_.exception("task %s can't be tried again", retry[1].ids.task_id)
+
+    async def _retry(self, retry: tuple[float, Log]) -> None:
+        log = retry[1]
+        try:
             found = await self._tasks.own(log.namespace, log.ids.task_id)
+        except A2AError:
+            raise  # the store could not be asked: once more in the next round
+        except BaseException:
             self._retries.remove(retry)
-            if isinstance(found, Log):
-                await self._take_up_unknown(found)
+            raise
+        self._retries.remove(retry)
+        if isinstance(found, Log):
+            await self._take_up_unknown(found)
 
     async def take_up(self, log: Log, *, died: bool) -> None:
-        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it is
-        to be tried again later.
+        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it
+        sleeps, or is to be tried again later.
         """
         if (
             log.slot.run is None
             and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
             and not self.is_retried(log)
+            and not self._sleeps_on(log)
         ):
             await self._go_on(log, died=died)
+
+    def _sleeps_on(self, log: Log) -> bool:
+        """Whether its function sleeps, and it is not time yet."""
+        return log.sleeps and log.due_ms > self._tasks.store.now_ms()
 
     def is_retried(self, log: Log) -> bool:
         """Whether this task is tried again later."""
@@ -111,25 +131,27 @@ class Recovery:
 
     async def _orphans(self, is_clock_sure: bool = True, limit: int = sys.maxsize) -> list[Record]:
         """The tasks of dead processes, and those nobody has answered in time; ours now. All of
-        them: which was at work when its process died is told by comparing them.
+        them: comparing them shows which was at work when its process died.
 
-        Other processes come for them at the same time: they are taken in bites, with pauses, so
-        that each gets what it can do.
+        Other processes come for them at the same time: each takes some at a time, with pauses, so
+        that all get a share.
         """
         engine = self._engine
         tasks, orphans = self._tasks, list[Record]()
-        is_clock_sure = is_clock_sure and not tasks.clock_fault
-        self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
+        # If the clock has jumped, what seems old may have been made a minute ago.
+        self._unanswered_ms = age_ms(engine.retention.unanswered_s) if is_clock_sure else FOREVER_MS
         can = Can(
             {name: list(agent.skills) for name, agent in engine.runs.agents.items()},
             FORMAT,
             self._unanswered_ms,
         )
+        count = _AT_ONCE
         try:
-            while found := await tasks.store.orphans(min(_AT_ONCE, limit - len(orphans)), can):
+            while found := await tasks.store.orphans(min(count, limit - len(orphans)), can):
                 orphans += found
-                if tasks.store.is_shared:  # for another time in each process
-                    await asyncio.sleep(_BITE_S * (tasks.store.replica % 8))
+                count = min(count * 2, _MOST_AT_ONCE)
+                # for another time in each process
+                await asyncio.sleep(_BETWEEN_S * (tasks.store.replica % 8))
         except A2AError:
             tasks.directory.may_own_more = True
             if not orphans:
@@ -175,7 +197,7 @@ class Recovery:
         try:
             # Claimed again: a message may have been faster, and the record be out of date.
             log = await self._tasks.own(record.namespace, record.id)
-        except _BROKEN:  # one broken row, which was logged, does not keep the server from starting
+        except BROKEN:  # one broken row, which was logged, does not keep the server from starting
             return False
         except A2AError:  # the store could not be asked: the audit claims the task again
             return True
@@ -192,9 +214,12 @@ class Recovery:
 
     async def _deal_with(self, log: Log, record: Record, *, died: bool) -> bool:
         if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
-            return await self._go_on(log, died=died, is_orphan=bool(record.died_ms))
+            if self._sleeps_on(log):
+                return True  # it was claimed for a message
+            return await self._go_on(log, died=died, may_live=record.may_live)
         is_answered = log.posts_read < log.posts  # and the answer is read next
-        if record.at_ms < self._unanswered_ms and not is_answered:
+        is_old = record.at_ms < self._tasks.store.now_ms() - self._unanswered_ms
+        if is_old and not is_answered:
             set_status(log, TaskState.FAILED, UNANSWERED)
             return False
         if log.state is TaskState.AUTH_REQUIRED:
@@ -214,18 +239,38 @@ class Recovery:
                 and history.question.is_watching
                 and log.slot.run is None
             ):
-                _restore_turns(log, history)
-                if self._run(log, history).is_held:
-                    log.append(
-                        Attempt(history.attempts)
-                    )  # the function is called when this is stored
-        except (A2AError, *_BROKEN):
+                self.call_again(log, history)
+        except (A2AError, *BROKEN):
             log_.exception(
                 "task %s waits for an authorization, and can't be resumed", log.ids.task_id
             )
         return True
 
-    async def _go_on(self, log: Log, *, died: bool, is_orphan: bool = False) -> bool:
+    def call_again(self, log: Log, history: History) -> None:
+        """Call a function again that waits for its client, and for something beside."""
+        restore_turns(log, history)
+        if self._run(log, history).starts_when_stored:
+            log.append(Attempt(history.attempts))  # the function is called when this is stored
+
+    def end_question(
+        self, log: Log, asked: Asked, before: History, entries: list[Numbered]
+    ) -> None:
+        """Call a function again that is not in memory: nobody has answered its question in time,
+        which it finds in the log.
+        """
+        skill = self._engine.runs.skill_of(log)
+        values = skill.binding.values(before.message(before.turn))
+        restore_turns(log, before)
+        late = AskExpired(asked.branch, asked.n)
+        pos = log.append(late)
+        log.expired_ms = asked.expires_ms
+        log.set_status(TaskState.WORKING)
+        history = read_history([*entries, Numbered(pos, log.seq, 0, late)], self._engine.limits)
+        assert history is not None  # it has asked
+        turn = turn_of(history, history.turn)
+        Run(self._engine.runs, log, skill, turn, values, history=history)
+
+    async def _go_on(self, log: Log, *, died: bool, may_live: bool = False) -> bool:
         """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether
         it goes on.
         """
@@ -240,35 +285,37 @@ class Recovery:
             ):
                 return True  # a message was faster
             if history is not None:
-                _restore_turns(log, history)
+                restore_turns(log, history)
+                log.expired_ms = history.expired_ms
             if skill is None:
-                return self._give_up(log, f"the agent no longer has skill {log.skill!r}")
+                return self.fail(log, f"the agent no longer has skill {log.skill!r}")
             if not skill.is_durable and (history is None or history.mismatched is None):
-                is_alive = is_orphan and self._tasks.store.is_shared  # perhaps, and cut off
-                set_status(log, TaskState.FAILED, CUT_OFF if is_alive else INTERRUPTED)
+                set_status(log, TaskState.FAILED, CUT_OFF if may_live else INTERRUPTED)
                 return False
             if history is None:
                 self._first_run(log, entries)
                 return True
             attempts = history.attempts + (died and not history.is_released)
             if attempts > MAX_ATTEMPTS:
-                return self._give_up(
+                return self.fail(
                     log, f"the server died {attempts} times in a row while the agent worked on this"
                 )
-            run = self._run(log, history, is_held=attempts >= CAREFUL)
+            run = self._run(
+                log, history, start=Start.WHEN_CALLED if attempts >= CAREFUL else Start.AT_ONCE
+            )
         except Unavailable:  # the store could not be read: that is no reason to end anything
             self._retries.append((self._tasks.loop.time() + READ_RETRY_S, log))
             return True
-        except (A2AError, *_BROKEN) as error:
-            return self._give_up(log, str(error))
-        if run.starts_when_told:
-            self._held.append((attempts, run))
-            self._has_held.set()
+        except (A2AError, *BROKEN) as error:
+            return self.fail(log, str(error))
+        if attempts >= CAREFUL:
+            self._deferred.append((attempts, run))
+            self.trying.wake()
         else:
             log.append(Attempt(attempts))  # the function is called when this is stored
         return True
 
-    def _give_up(self, log: Log, why: str) -> bool:
+    def fail(self, log: Log, why: str) -> bool:
         set_status(log, TaskState.FAILED, f"interrupted, and can't be resumed: {why}")
         return False
 
@@ -286,7 +333,7 @@ class Recovery:
             skill.binding.values(turn.message),
         )
 
-    def _run(self, log: Log, history: History, *, is_held: bool = False) -> Run:
+    def _run(self, log: Log, history: History, start: Start = Start.AT_ONCE) -> Run:
         """Call a function again from the top."""
         skill = self._engine.runs.skill_of(log)
         values = skill.binding.values(history.message(history.turn))
@@ -298,30 +345,29 @@ class Recovery:
             turn,
             values,
             history=history,
-            is_held=is_held,
+            start=start,
         )
 
     # Runs that may be what kills their process
 
-    async def try_held(self) -> None:
+    async def _try_next(self) -> bool:
         """Start runs that died several times: one at a time, each after a pause, those first that
         died least.
         """
-        while True:
-            await self._has_held.wait()
-            self._held.sort(key=lambda one: one[0])
-            attempts, run = self._held.pop(0)
-            if not self._held:
-                self._has_held.clear()
-            await asyncio.sleep(min(PAUSE_S * 2 ** (attempts - CAREFUL), LONGEST_PAUSE_S))
-            if run.state is State.HELD and not run.log.is_lost:
+        if self._deferred:
+            self._deferred.sort(key=lambda one: one[0])
+            attempts, run = self._deferred.pop(0)
+            pause_s = backoff_s(attempts - CAREFUL, first_s=PAUSE_S, most_s=LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            if run.life.state is State.DEFERRED and not run.log.is_lost:
                 await self._try(run, attempts)
+        return bool(self._deferred)
 
     async def _try(self, run: Run, attempts: int) -> None:
-        run.starts_when_told = False
+        run.start_when_stored()
         pos = run.log.append(Attempt(attempts))
         until = self._tasks.loop.time() + ALONE_S
-        while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew
+        while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log notifies nobody that it grew
             await asyncio.sleep(_CHECK_S)
 
     # Tasks that another process may have taken: a function was stopped for that, or a commit was
@@ -339,10 +385,10 @@ class Recovery:
         """
         log, history = run.log, run.history
         known = history.mismatched if history is not None else None
-        since_ms = known.since_ms if known is not None else now_ms()
+        since_ms = known.since_ms if known is not None else self._tasks.store.now_ms()
         log_.error("skill %s: task %s can't go on: %s", run.skill.id, log.ids.task_id, reason)
-        if now_ms() - since_ms >= MISMATCH_MS:
-            self._give_up(log, reason)
+        if self._tasks.store.now_ms() - since_ms >= MISMATCH_MS:
+            self.fail(log, reason)
             return
         if known is None:
             log.append(Mismatched(since_ms, reason))
@@ -359,7 +405,7 @@ def turn_of(history: History, number: int) -> Turn:
     )
 
 
-def _restore_turns(log: Log, history: History) -> None:
+def restore_turns(log: Log, history: History) -> None:
     """Whoever waits for a message of an earlier process, or sends it again, is answered by what
     becomes of the task now.
     """

@@ -19,7 +19,7 @@ from ..skills import (
     rewritten,
 )
 from ..threads import Threads
-from .messages import agent_message
+from .messages import agent_message, with_bytes
 
 __all__ = ["call_reply"]
 
@@ -58,10 +58,10 @@ async def call_reply(
 
     try:
         if not skill.middleware:
-            return agent_message(await work(), "", context_id)
+            return with_bytes(agent_message(await work(), "", context_id))
         call = SkillCall(skill.id, message, context, values)
         reply = agent_message(await call_around(skill.middleware, call, work), "", context_id)
-        return replace(reply, parts=rewritten(reply.parts, call.rewrites))
+        return with_bytes(replace(reply, parts=rewritten(reply.parts, call.rewrites)))
     except (Reject, Fail) as reason:
         raise A2AError(str(reason)) from None
     except A2AError as error:
@@ -73,7 +73,7 @@ async def call_reply(
 
 
 def _failed(skill: Skill) -> A2AError:
-    """What the caller is told of an exception; the log gets the rest. Call it in its handler."""
+    """Return the error a caller gets for an exception, and log the exception."""
     reference = secrets.token_hex(4)
     log_.exception("skill %s failed, reference %s", skill.id, reference)
     return A2AError(f"The agent failed. Reference: {reference}", reference=reference)

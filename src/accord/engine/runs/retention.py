@@ -1,6 +1,5 @@
 """What an engine does beside its work: heartbeat, time limits of runs, old things going."""
 
-import asyncio
 import logging
 import math
 import time
@@ -9,23 +8,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...model import Unavailable, now_ms
-from ...store import Ages, CommitFailed
+from ...store import FOREVER_MS, Ages, CommitFailed, StoreClock
+from ..pump import Pump
 from ..tasks import tasks as tasks_
+from .lifecycle import State
 from .run import Run
-from .state import State
 
 if TYPE_CHECKING:
     from .runs import Runs
 
-__all__ = ["Retention", "Upkeep", "before_ms"]
+__all__ = ["Retention", "Upkeep", "age_ms"]
 
 log_ = logging.getLogger("accord")
 
 CHECK_S = 1.0
 BEAT_S = 5.0
 SURE_S = 0.25  # how often we ask whether others might begin with our tasks
-NOTE_S = 60.0  # of work, after which the log is told of it
+WAITING_S = 60.0  # that a durable function with a deadline waits in memory
+NOTE_S = 60.0  # of work, after which it is recorded in the log
 PURGE_S = 60.0
 CLOCK_S = 3600.0  # that the clock may gain on the time that has passed, before it is not believed
 BATCH = 500
@@ -34,7 +34,7 @@ _DAY_S = 24 * 3600
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seconds tasks, logs, keys, unanswered questions and dead letters are kept."""
+    """Set how many seconds tasks, logs, keys, unanswered questions and dead letters are kept."""
 
     tasks_s: float = 30 * _DAY_S  # after they ended
     events_s: float = _DAY_S  # after their task ended: its snapshot says the same
@@ -49,20 +49,14 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} is {getattr(self, name)}; give seconds, 0 or more (math.inf: for ever)"
                 )
 
-    def unanswered_ms(self) -> int:
-        """Since when a question must have been open for its task to fail."""
-        return before_ms(self.unanswered_s)
 
-
-def before_ms(kept_s: float) -> int:
-    """Return when that began which is kept for so long and no longer, in milliseconds since 1970; 0
-    if all of it is kept.
-    """
-    return 0 if math.isinf(kept_s) else max(now_ms() - int(kept_s * 1000), 0)
+def age_ms(kept_s: float) -> int:
+    """Return the age in milliseconds that something reaches which is kept for so many seconds."""
+    return FOREVER_MS if math.isinf(kept_s) else min(int(kept_s * 1000), FOREVER_MS)
 
 
 class Upkeep:
-    """Looks after an engine's tasks once a second, as long as `run` runs."""
+    """Looks after an engine's tasks once a second, from `start` to `cancel`."""
 
     def __init__(
         self,
@@ -70,72 +64,82 @@ class Upkeep:
         retention: Retention,
         *,
         check: Callable[[bool], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = lambda: time.monotonic(),
-        wall_clock: Callable[[], float] = lambda: time.time(),
+        clock: StoreClock | None = None,
     ) -> None:
         self._runs = runs
         self._tasks = runs.tasks
         self._retention = retention
         self._check = check  # for what others left, and whether the clock may be believed
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._beat_at = self._purge_at = clock()
-        self._wall_at = wall_clock()  # at the last purge
+        self._clock = clock or self._tasks.store.clock
+        self._beat_at = time.monotonic()
+        self._purge_at = self._clock.elapsed_s()
+        self._wall_at_ms = self._clock.now_ms()  # at the last purge
         self._is_clock_off = False
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._pump = Pump(
+            "upkeep",
+            self._round,
+            log=log_,
+            pause_s=lambda: CHECK_S,
+            retry_s=lambda: CHECK_S,
+        )
+        self._guard = Pump("guard", self._stop_alone, log=log_, pause_s=lambda: SURE_S)
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(CHECK_S)
-            try:
-                await self.tend()
-            except CommitFailed as error:
-                self._tasks.writer.fails(error)
-            except Unavailable as error:  # said by the store
-                log_.debug("upkeep waits for the store: %s", error)
-            except Exception:  # whatever it is, the next heartbeat must come
-                log_.exception("upkeep failed; trying again")
+    def start(self) -> None:
+        self._unsubscribe = self._clock.subscribe(self._pump.wake)
+        self._pump.start(pauses_first=True)
+        self._guard.start(pauses_first=True)
 
-    async def guard(self) -> None:
-        """Stop runs that must not work beside others, as soon as others might begin. `run` may be
-        waiting for the store just then.
+    def cancel(self) -> None:
+        """Stop, and wait for nothing."""
+        self._unsubscribe()
+        self._pump.cancel()
+        self._guard.cancel()
+
+    async def _round(self) -> bool:
+        try:
+            await self.tend()
+        except CommitFailed as error:
+            self._tasks.writer.fails(error)
+            raise
+        return False
+
+    async def _stop_alone(self) -> bool:
+        """Stop runs that must not work beside others, as soon as others might begin. The heartbeat
+        may be waiting for the store just then.
         """
-        store = self._tasks.store
-        while True:
-            await asyncio.sleep(SURE_S)
-            if store.is_sure:
+        for run in self._runs.running() if not self._tasks.store.is_sure else ():
+            if not run.skill.is_alone:
                 continue
-            for run in self._runs.running():
-                if not run.skill.is_alone:
-                    continue
-                try:
-                    run.give_up()
-                except Exception:  # whatever it is, the other runs are stopped too
-                    log_.exception("task %s could not be given up; trying again", run.task_id)
+            try:
+                run.give_up()
+            except Exception:  # whatever it is, the other runs are stopped too
+                log_.exception("task %s could not be given up; trying again", run.task_id)
+        return False
 
     async def tend(self) -> None:
         """Do what is due."""
-        now, writer = self._clock(), self._tasks.writer
+        now, writer = time.monotonic(), self._tasks.writer
         if writer.is_fenced:
             return
         runs = self._runs.running()
         self._limit_time(runs)
         self._limit_waiting(runs)
         self._runs.threads.check()
-        if (
-            now - self._beat_at >= BEAT_S or writer.fault or not self._tasks.store.is_sure
-        ):  # no work comes to find out that it works again
+        # No work comes to find out that it works again.
+        if now - self._beat_at >= BEAT_S or writer.fault or not self._tasks.store.is_sure:
             self._beat_at = now
             await self._tasks.store.beat()
             writer.has_beaten()
         # A clock that was set forward is not believed at once: what seems old may have been made a
         # minute ago.
-        wall = self._wall_clock()
-        gained_s = (wall - self._wall_at) - (now - self._purge_at)
+        passed_s, wall_ms = self._clock.elapsed_s() - self._purge_at, self._clock.now_ms()
+        gained_s = (wall_ms - self._wall_at_ms) / 1000 - passed_s
         if self._check is not None:
             await self._check(gained_s <= CLOCK_S)
         self._say_clock()
-        if now - self._purge_at >= PURGE_S:
-            self._purge_at, self._wall_at = now, wall
+        if passed_s >= PURGE_S:
+            self._purge_at, self._wall_at_ms = self._purge_at + passed_s, wall_ms
             if self._tasks.clock_fault:
                 return  # said already
             if gained_s > CLOCK_S:
@@ -161,26 +165,35 @@ class Upkeep:
     def _limit_time(self, runs: list[Run]) -> None:
         now = time.monotonic()
         for run in runs:
-            if run.state not in (State.WORKING, State.RELEASING):
+            if run.life.state not in (State.WORKING, State.RELEASING):
                 continue
-            skill, worked_s = run.skill, run.worked()
+            skill, worked_s = run.skill, run.life.worked_s
             if worked_s > skill.run_s:
                 run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
-            elif skill.idle_s is not None and now - run.progressed_s > skill.idle_s:
+            elif skill.idle_s is not None and now - run.life.progressed_s > skill.idle_s:
                 run.interrupt(f"the agent produced no output for {skill.idle_s:g} s")
             elif (
                 skill.is_durable
-                and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10)
+                and worked_s - run.life.recorded_s > min(NOTE_S, skill.run_s / 10)
                 and not run.log.is_lost
             ):
                 run.note_work()
 
     def _limit_waiting(self, runs: list[Run]) -> None:
-        """Give up the oldest waiting functions: they are called again when their answer comes."""
+        """Give up waiting functions: the oldest, if there are too many, and durable ones with a
+        deadline. They are called again when their answer comes, or their time. A function that is
+        not durable does again what it did before it asked, so it stays while there is room.
+        """
         waiting = [run for run in runs if run.is_waiting]
+        since_s = time.monotonic() - WAITING_S
+        for run in waiting:
+            has_deadline = run.skill.is_durable and run.next_due_ms and not run.is_watching
+            if has_deadline and run.life.since_s < since_s:
+                run.leave()
+        waiting = [run for run in waiting if run.is_waiting]
         too_many = len(waiting) - tasks_.MAX_WAITING
         if too_many > 0:
-            waiting.sort(key=lambda run: run.since_s)
+            waiting.sort(key=lambda run: run.life.since_s)
             for run in waiting[:too_many]:
                 run.leave()
 
@@ -190,14 +203,19 @@ class Upkeep:
         """
         keep = self._retention
         ages = Ages(
-            tasks_ms=before_ms(keep.tasks_s),
-            events_ms=before_ms(min(keep.events_s, keep.tasks_s)),  # a log goes with its task
-            keys_ms=before_ms(keep.keys_s),
-            letters_ms=before_ms(keep.letters_s),
+            tasks_ms=age_ms(keep.tasks_s),
+            # A log goes with its task.
+            events_ms=age_ms(min(keep.events_s, keep.tasks_s)),
+            keys_ms=age_ms(keep.keys_s),
+            letters_ms=age_ms(keep.letters_s),
         )
         while await self._tasks.store.purge(ages, BATCH):
             pass
-        unanswered_ms = keep.unanswered_ms()
+        if self._tasks.files is not None:
+            await self._tasks.files.collect()
+        since_ms = self._tasks.store.now_ms() - age_ms(keep.unanswered_s)
         for run in self._runs.running():  # those without a run come to us as orphans
-            if run.is_waiting and run.log.at_ms < unanswered_ms:
+            if not run.is_waiting or run.log.at_ms >= since_ms:
+                continue
+            if run.asks and not run.asked_expires_ms:
                 run.interrupt("no answer: the question was open for too long")

@@ -1,14 +1,20 @@
 """The runs of agents: started, and followed by the next when messages wait."""
 
 import asyncio
+import functools
 import logging
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
+import msgspec
+
+from ...files import file_not_found, opened
 from ...model import (
     FINAL,
     A2AError,
+    FileReference,
+    InvalidParams,
     Limits,
     OpenUrl,
     SendMessageRequest,
@@ -16,20 +22,20 @@ from ...model import (
     TaskState,
     TaskStatus,
     UnsupportedOperation,
-    moment,
     new_id,
+    timestamp,
 )
 from ...store import Idempotency, Namespace, Record, Store
 from ..durable import Delegates
-from ..log import About, Log, Sender, Turn
-from ..reading import Accepted, Receipt
-from ..skills import AgentBase, Skill
+from ..log import About, Log, Sender
+from ..reading import Receipt
+from ..skills import AgentDefinition, Skill
 from ..tasks import Tasks
-from ..threads import Threads
-from .first_word import FirstWord
+from ..threads import LoopThread, Threads
+from .lifecycle import State
 from .lifespans import Lifespans
-from .run import FORGOTTEN, Run
-from .state import State
+from .pending import PendingTask
+from .run import FORGOTTEN, Run, Start
 
 if TYPE_CHECKING:
     from ...observe import Metrics
@@ -39,40 +45,55 @@ __all__ = ["Begun", "Runs"]
 log_ = logging.getLogger("accord")
 
 
-class Begun(NamedTuple):
+class Begun(msgspec.Struct, frozen=True):
     """A message that begins a task."""
 
     receipt: Receipt
-    first_word: FirstWord | None = None  # None: there is a task
+    pending: PendingTask | None = None  # None: there is a task
 
 
 class Runs:
-    """Starts the runs of the agents of an engine, and holds what they share."""
+    """Starts the runs of the agents of an engine, and has what they share."""
+
+    home: LoopThread  # known when the engine is opened
 
     def __init__(self, store: Store, limits: Limits) -> None:
-        self.agents: dict[str, AgentBase] = {}  # by name, which their tasks are stored under
+        self.agents: dict[str, AgentDefinition] = {}  # by name, which their tasks are stored under
         self.limits = limits
         self.tasks = Tasks(store, limits)
         self.threads = Threads()
         self.lifespans = Lifespans()
         self.open_url: OpenUrl | None = None  # fetches files that callers name by a URL
-        self.delegates: Callable[[], Delegates] | None = (
-            None  # put in by the app, which knows the client
-        )
+        # put in by the app, which knows the client
+        self.delegates: Callable[[], Delegates] | None = None
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
         self.on_given_up: Callable[[Run], None] = lambda run: None
-        # runs on whose first word depends whether there is a task, by the id that has
-        self.unspoken: dict[tuple[Namespace, str], Run] = {}
+        # Runs whose first output decides whether there is a task, by the id it would have.
+        self.pending: dict[tuple[Namespace, str], Run] = {}
+        self.left_early: set[str] = set()  # skills whose functions stopped waiting by themselves
         self.metrics: Metrics | None = None
         self.is_closed = False  # what runs has been stopped, and nothing new is begun
         self._next_end: asyncio.Future[None] | None = None
         self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
 
+    def opener(self, namespace: Namespace) -> OpenUrl:
+        """Return what opens files that a message of this caller names."""
+        return functools.partial(self._open_file, namespace)
+
+    async def _open_file(self, namespace: Namespace, url: str, limit: int | None) -> IO[bytes]:
+        reference, files = FileReference.parse(url), self.tasks.files
+        if reference is not None and files is not None:
+            if not await files.is_own(namespace, reference.id):
+                raise file_not_found(url)
+            return await opened(files, reference, limit)
+        if self.open_url is None:
+            raise InvalidParams(f"this server fetches no files, so not {url[:200]} either")
+        return await self.open_url(url, limit)
+
     @property
     def can_go_on(self) -> bool:
         """Whether another process can go on with what this one leaves."""
-        store = self.tasks.store
-        return not store.is_volatile or store.is_shared
+        return self.tasks.store.outlives_process
 
     def start(
         self,
@@ -89,7 +110,7 @@ class Runs:
         """Make a task of a message and start its run. `task_id`, if given, is one no task of this
         process has.
 
-        If the skill decides by its first word whether there is a task, there is none yet. With
+        If the skill decides by its first output whether there is a task, there is none yet. With
         `always_task` there will be one even if it answers with a message.
         """
         message, configuration = request.message, request.configuration
@@ -97,8 +118,8 @@ class Runs:
         is_new_conversation = not message.context_id
         message.task_id = task_id or new_id()
         message.context_id = message.context_id or new_id()
-        at_ms, now = moment()
-        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=now)
+        at_ms = self.tasks.store.now_ms()
+        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=timestamp(at_ms))
         task = Task(
             id=message.task_id, context_id=message.context_id, status=status, history=[message]
         )
@@ -110,61 +131,69 @@ class Runs:
             About(origin, sender),
             at_ms,
             modes,
-            is_withheld=skill.has_first_word,
+            is_pending=skill.has_first_word,
         )
         if skill.has_first_word:
-            first = FirstWord(self.tasks, log, turn, idempotency, always_task=always_task)
+            pending = PendingTask(self, log, turn, idempotency, always_task=always_task)
             run = Run(
                 self,
                 log,
                 skill,
                 turn,
                 values,
-                first_word=first,
+                pending=pending,
                 is_new_conversation=is_new_conversation,
             )
-            self.unspoken[namespace, log.ids.task_id] = run
-            return Begun(self._receipt(log, turn), first)
+            self.pending[namespace, log.ids.task_id] = run
+            return Begun(Receipt(self.tasks.views, log, turn.number, is_new=True), pending)
         if idempotency is not None:
             log.keep(idempotency, turn)
         # Another process may have used the key, or made a task of that id: the function is not
         # called before the commit.
-        may_be_refused = self.tasks.store.is_shared and (idempotency is not None or bool(task_id))
+        may_be_refused = idempotency is not None or bool(task_id)
         Run(
             self,
             log,
             skill,
             turn,
             values,
-            waits_for_commit=may_be_refused,
+            start=Start.WHEN_STORED if may_be_refused else Start.AT_ONCE,
             is_new_conversation=is_new_conversation,
         )
-        return Begun(self._receipt(log, turn))
+        return Begun(Receipt(self.tasks.views, log, turn.number, is_new=True))
 
-    def _receipt(self, log: Log, turn: Turn) -> Receipt:
-        return self.tasks.receipt(Accepted(log, turn.number), is_new=True)
+    def pending_task(self, namespace: Namespace, task_id: str) -> PendingTask | None:
+        """Return the task of this id if it is not decided yet whether there is one."""
+        run = self.pending.get((namespace, task_id))
+        return run.output.pending if run is not None else None
+
+    def no_longer_pending(self, log: Log) -> None:
+        """It is decided whether there is a task."""
+        run = self.pending.pop((log.namespace, log.ids.task_id), None)
+        if run is not None and self.tasks.is_draining and run.skill.is_durable and self.can_go_on:
+            self.tasks.loop.call_soon(run.release)  # the next process goes on with it
 
     def ended(self, run: Run) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
         log = run.log
         slot = log.slot
         if not slot.end(run):
-            return  # it has been told before
+            return  # it was reported before
         self.tasks.working.discard(run)
         if self.metrics is not None:
-            self.metrics.ran(log.namespace.agent, run.skill.id, log.state.word, run.worked())
+            self.metrics.ran(log.namespace.agent, run.skill.id, log.state.word, run.life.worked_s)
         if self._next_end is not None and not self._next_end.done():
             self._next_end.set_result(None)
         if self.is_closed or log.is_lost:
             return
-        if run.state is not State.RELEASED:
+        if run.life.state is not State.RELEASED:
             self._start_next(log)
             is_for_next = self.tasks.is_draining and run.skill.is_durable and self.can_go_on
             if is_for_next and isinstance(slot.run, Run):
                 slot.run.leave()  # it is in the log that the next process has to begin it
         if slot.run is None:
             if self.tasks.is_draining and slot.tail is not None:
-                slot.tail.wake()  # who waits for more is told that the server stops
+                slot.tail.wake()  # those who wait for more get an error: the server stops
             self.tasks.directory.release(log)
 
     def _start_next(self, log: Log) -> None:
@@ -184,10 +213,12 @@ class Runs:
             return
 
     def waits(self, run: Run) -> None:
-        """A run waits for its client: that is no work, and holds up no stop."""
+        """A run waits for its client, or sleeps: that is no work, and holds up no stop."""
         self.tasks.working.discard(run)
         if self.tasks.is_draining:  # nobody can answer here any more
             run.release() if self.can_go_on else run.interrupt(FORGOTTEN)
+        elif run.can_sleep:
+            run.leave()  # it costs a row until then, and no memory
 
     def mismatched(self, run: Run, reason: str) -> None:
         self.on_mismatch(run, reason)
@@ -219,8 +250,7 @@ class Runs:
 
     def running(self) -> list[Run]:
         runs = [slot.run for slot in self.tasks.directory.slots()]
-        spoken = [run for run in runs if isinstance(run, Run)]
-        return [*spoken, *self.unspoken.values()]
+        return [*(run for run in runs if isinstance(run, Run)), *self.pending.values()]
 
     def find_skill(self, task: Log | Record) -> Skill | None:
         """Return the skill a task was begun by; None if there is none any more."""

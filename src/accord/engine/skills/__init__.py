@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .agent import AgentBase as AgentBase
-    from .agent import is_of_mode as is_of_mode
-    from .agent import skill_named as skill_named
+    from .agent import Agent as Agent
+    from .agent import definition_of as definition_of
     from .card import edited as edited
+    from .context import NO_DEFAULT as NO_DEFAULT
     from .context import NO_RESOURCES as NO_RESOURCES
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
     from .context import current as current
+    from .definition import AgentDefinition as AgentDefinition
+    from .definition import is_of_mode as is_of_mode
+    from .definition import skill_named as skill_named
     from .lifespan import Lifespan as Lifespan
     from .middleware import Rewrite as Rewrite
     from .middleware import SkillCall as SkillCall
@@ -33,12 +36,14 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "AgentBase": "agent",
+            "Agent": "agent",
+            "AgentDefinition": "definition",
             "Ask": "values",
             "Cancellation": "skill",
             "Context": "context",
             "Fail": "context",
             "Lifespan": "lifespan",
+            "NO_DEFAULT": "context",
             "NO_RESOURCES": "context",
             "PROBE_SKILL": "probe",
             "File": "values",
@@ -52,9 +57,10 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "call_around": "middleware",
             "rewritten": "middleware",
             "current": "context",
-            "is_of_mode": "agent",
+            "definition_of": "agent",
+            "is_of_mode": "definition",
             "is_probe": "probe",
-            "skill_named": "agent",
+            "skill_named": "definition",
             "to_parts": "values",
         },
     )

@@ -1,76 +1,22 @@
-"""An agent: a name, skills, and which of them a message is for."""
+"""The agent as its author declares it: a name, the fields of its card, and decorators."""
 
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from fnmatch import fnmatch
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, overload
 
-from ...auth import Auth, Caller, as_auth
-from ...model import (
-    AgentCard,
-    AgentExtension,
-    AgentProvider,
-    AgentSkill,
-    ContentTypeNotSupported,
-    Event,
-    InvalidParams,
-    Message,
-    Metadata,
-    SendMessageRequest,
-    Task,
-)
+from ...auth import Auth
+from ...model import AgentExtension, AgentProvider, AgentSkill
+from .definition import HEADERS, AgentDefinition
 from .lifespan import Lifespan
 from .middleware import Middleware
 from .skill import Skill
+from .unawaited import refuse_unawaited
 
-__all__ = ["AgentBase", "skill_named"]
+__all__ = ["Agent", "definition_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def skill_named(request: SendMessageRequest) -> Any:
-    """The skill a request asks for in its metadata; None if it names none."""
-    return _named(request.message.metadata) or _named(request.metadata)
-
-
-def _named(metadata: Metadata | None) -> Any:
-    return metadata.get("skill") if metadata is not None else None
-
-
-_WORDS = {"file": "*", "data": "application/json"}  # modes of the first versions of A2A
-_ANSWER_MODES = ("text/plain", "application/json")
-HEADERS = ("X-Request-Id", "X-Correlation-Id")  # recorded by default
-_CREDENTIALS = frozenset(["authorization", "cookie", "proxy-authorization", "set-cookie"])
-
-
-def _recorded(headers: Sequence[str], auth: Auth | None) -> tuple[str, ...]:
-    """Return the names of headers to record, in lower case.
-
-    Raises:
-        ValueError: One of them holds credentials.
-    """
-    if isinstance(headers, str):
-        raise TypeError(f"headers is a list of names; write headers=[{headers!r}]")
-    names = tuple(dict.fromkeys(name.strip().lower() for name in headers))
-    schemes = auth.schemes.values() if auth is not None else ()
-    secret = _CREDENTIALS.union(*(scheme.secret_headers for scheme in schemes)) & set(names)
-    if secret:
-        raise ValueError(
-            f"the header {min(secret)} holds credentials, which are not stored; a skill sees who "
-            "calls in ctx.caller"
-        )
-    return names
-
-
-def is_of_mode(kind: str, mode: str) -> bool:
-    """Whether a media type is one of a mode: `text/csv`, `text/*`, or a word as in the first
-    versions: `text`, `data`, `file`.
-    """
-    mode = mode.partition(";")[0].strip().lower()
-    mode = _WORDS.get(mode, mode)
-    return fnmatch(kind, mode if "/" in mode or mode == "*" else f"{mode}/*")
 
 
 def _in_words(skill_id: str) -> str:
@@ -79,33 +25,8 @@ def _in_words(skill_id: str) -> str:
     return words.strip().capitalize()
 
 
-class AgentBase:
-    """An agent made of functions.
-
-    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces,
-    capabilities) is.
-
-    Args:
-        name: What people call it.
-        description: What it is for; the name, if left out.
-        version: Yours, of the agent.
-        provider: Who runs it.
-        documentation_url: Where people read more.
-        icon_url: Its picture.
-        input_modes: The media types its skills take, unless they say otherwise; text and JSON by
-          default.
-        output_modes: The media types they give, likewise.
-        extensions: Extensions of the protocol it knows, beside ours.
-        strict_modes: Refuse a part whose media type is none of the input modes. By default only
-          modes that were given, here or for a skill, are held to; `True` holds to text and JSON
-          too, `False` to none: modes are advice then.
-        auth: How callers show who they are: `ApiKeys()`, `OIDC(...)` and others of `accord.auth`,
-          several of them with `|` and `&`, or a function of yours decorated with
-          `accord.auth.scheme`. Without it, everybody may call who can reach the agent.
-        card: `"public"`, or `"authenticated"`: only callers who may use the agent see its card.
-        headers: Headers of requests that are stored with their tasks, for skills to see in
-          `ctx.headers`. Headers with credentials can't be.
-    """
+class Agent:
+    """Declare an agent: `accord.Agent` without the ways to serve it."""
 
     def __init__(
         self,
@@ -121,58 +42,60 @@ class AgentBase:
         extensions: list[AgentExtension] | None = None,
         strict_modes: bool | None = None,
         auth: Any = None,
-        card: str = "public",
+        card: Literal["public", "authenticated"] = "public",
         headers: Sequence[str] = HEADERS,
     ) -> None:
-        if not name.strip():
-            raise ValueError("an agent needs a name")
-        self.name = name
-        self.description = description or name
-        self.version = version
-        self.provider = provider
-        self.documentation_url = documentation_url
-        self.icon_url = icon_url
-        self.input_modes = input_modes or ["text/plain", "application/json"]
-        self.output_modes = output_modes or ["text/plain", "application/json"]
-        self.extensions = extensions or []
-        self.strict_modes = strict_modes
-        self.checks_modes = bool(strict_modes)  # whether any skill refuses a media type
-        self.has_input_modes = bool(input_modes)  # given, so they are held to
-        self.auth: Auth | None = None if auth is None else as_auth(auth)
-        if card not in ("public", "authenticated"):
-            raise ValueError(f'card is "public" or "authenticated", not {card!r}')
-        if card == "authenticated" and self.auth is None:
-            raise ValueError(
-                'card="authenticated" needs auth=, which says how callers authenticate'
-            )
-        self.is_card_public = card == "public"
-        self.headers = headers
-        self.skills: dict[str, Skill] = {}
-        self.task_hooks: list[Callable[[Task], Any]] = []
-        self.event_hooks: list[Callable[[Event], Any]] = []
-        self._middleware: list[Middleware] = []
-        self.router: Callable[[Message], Any] | None = None
-        self.life: Lifespan | None = None
-        self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
-        self.takes_any_skill = False  # a message may name one we don't have: another agent knows
-        self.on_close: list[Callable[[], Awaitable[None]]] = []  # called when it is served no more
-        self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
-        # True for programs that decide themselves who may see it, before the agent is reached
-        self.is_extended_card_public = False
+        self._definition = AgentDefinition(
+            name,
+            description=description,
+            version=version,
+            provider=provider,
+            documentation_url=documentation_url,
+            icon_url=icon_url,
+            input_modes=input_modes,
+            output_modes=output_modes,
+            extensions=extensions,
+            strict_modes=strict_modes,
+            auth=auth,
+            card=card,
+            headers=headers,
+        )
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        return self._definition.name
+
+    @property
+    def description(self) -> str:
+        """The description in the agent card."""
+        return self._definition.description
+
+    @property
+    def auth(self) -> Auth | None:
+        """The scheme by which callers authenticate; None if everybody may call."""
+        return self._definition.auth
 
     @property
     def headers(self) -> Sequence[str]:
-        """Headers of requests that are stored with their tasks, in lower case."""
-        return self._headers
+        """The names of request headers that are stored with a task, in lower case."""
+        return self._definition.headers
 
     @headers.setter
     def headers(self, names: Sequence[str]) -> None:
-        self._headers = _recorded(names, self.auth)
+        self._definition.headers = names
 
     @property
     def slug(self) -> str:
-        """The name as it stands in paths: small letters, digits and hyphens."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "agent"
+        """The name as it stands in paths and file names: small letters, digits and hyphens.
+
+        What can't be written so is left out. If that are letters of another script than Latin,
+        eight digits follow that only this name has: `天气` is `agent-4d947325`.
+        """
+        return self._definition.slug
 
     @overload
     def skill(
@@ -233,43 +156,51 @@ class AgentBase:
         idle_s: float | None = None,
         scopes: list[str] | None = None,
     ) -> Any:
-        """Make a function a skill. Its name, docstring and annotations say the rest.
+        """Add a function as a skill.
+
+        The function's name, docstring and annotations make the skill's id, description and
+        schemas.
 
         Args:
             function: The function, when used as a bare `@agent.skill`.
-            id: What a message names it by, in `metadata.skill`; the function's name by default.
-            name: What people call it; made from the id by default.
-            description: What it does; the docstring by default.
-            tags: Words to find it by; the id by default.
+            id: The id that messages name in `metadata.skill`; by default the function's name.
+            name: The name that people see; made from the id by default.
+            description: What the skill does; by default the docstring.
+            tags: Words to find the skill by; by default the id.
             examples: Messages to try it with.
-            input_modes: The media types it takes; the agent's by default.
-            output_modes: The media types it gives; the agent's by default.
-            default: Take messages that name no skill, instead of the first one defined.
-            durable: Go on after a crash, which otherwise fails the run: the function is called
-              again and what is in the log is replayed, so effects belong in `ctx.step`.
-            alone: Stop the function when the server has lost the database for so long that another
-              one may soon take up its task: the two never work side by side. What had been
-              recorded stays; a durable skill goes on from there, another one has failed. Without
-              it both may work for a while, and a function can ask `ctx.is_sure`.
-            first_word: Let the first output decide whether there is a task. If it is a `Reply` or
-              a Message, the sender gets that, and there is none; anything else begins one. An
-              error before it is the answer of the call. Until then nothing is acknowledged or
-              stored.
-            run_s: Fail a run that has worked for so many seconds, in all its attempts; waiting in
-              `ctx.ask` does not count.
-            idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does
-              it here.
-            scopes: Scopes a caller needs to use it. The agent has to have `auth`.
+            input_modes: The media types it accepts; by default the agent's.
+            output_modes: The media types it returns; by default the agent's.
+            default: Use this skill for messages that name none. Without it, that is the first
+              skill.
+            durable: Continue after a crash, which would otherwise fail the run. The function is
+              called again and what it had recorded is replayed, so put side effects into
+              `ctx.step`.
+            alone: Stop the function when the server has lost its database for so long that another
+              server may soon take over the task, so that the two never work at the same time. What
+              was recorded stays. A durable skill continues from there; any other fails. Without
+              `alone` both may work for a while, and a function can check `ctx.is_sure`.
+            first_word: Let the first output decide whether there is a task. If it is a `Reply` or a
+              Message, the sender gets that and no task is made. Anything else starts a task. An
+              error before the first output is returned to the sender. Until then nothing is
+              acknowledged or stored.
+            run_s: Fail a run that has worked for so many seconds, all attempts together. Time spent
+              waiting in `ctx.ask` does not count.
+            idle_s: Fail a run that has sent nothing and finished no step for so many seconds. Time
+              spent waiting in `ctx.ask` does not count.
+            scopes: The scopes that a caller needs. The agent must have `auth`.
+
+        Raises:
+            TypeError: A plain `def` uses a method of its Context that has to be awaited.
         """
         if isinstance(scopes, str):
             raise TypeError(f"scopes is a list of names; write scopes=[{scopes!r}]")
-        names = dict(
-            sys._getframe(1).f_locals
-        )  # so that annotations may name types local to the caller
+        # So that annotations may name types local to the caller.
+        names = dict(sys._getframe(1).f_locals)
 
         def add(function: F) -> F:
+            refuse_unawaited(function)
             skill_id = id or function.__name__
-            if skill_id in self.skills:
+            if skill_id in self._definition.skills:
                 raise ValueError(
                     f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id="
                 )
@@ -283,7 +214,7 @@ class AgentBase:
                 input_modes=input_modes or [],
                 output_modes=output_modes or [],
             )
-            self.skills[skill_id] = Skill(
+            self._definition.skills[skill_id] = Skill(
                 function,
                 card,
                 is_default=default,
@@ -294,39 +225,41 @@ class AgentBase:
                 idle_s=idle_s,
                 scopes=scopes or (),
                 names=names,
-                middleware=self._middleware,
+                middleware=self._definition.middleware,
             )
             return function
 
         return add if function is None else add(function)
 
     def route(self, function: F) -> F:
-        """Let a function choose: it gets the message and returns a skill's id, or None for the
-        default skill.
+        """Choose the skill for messages that name none.
+
+        The function gets the message and returns a skill's id, or None for the default skill.
         """
-        self.router = function
+        self._definition.router = function
         return function
 
     def on_task(self, function: F) -> F:
-        """Have a function told of each task that is made, and each change of its state.
-
-        It gets the task as it was then, after that is stored, in the process that works on it. A
-        plain function is called in a thread. What it raises is logged and changes nothing.
+        """Call a function for each new task and each change of a task's state.
 
             @agent.on_task
             async def count(task: Task): print(task.id, task.state)
+
+        The function gets the task as it was then. It is called after the change is stored, in the
+        process that works on the task; a plain function in a thread. What it raises is logged and
+        changes nothing.
         """
-        self.task_hooks.append(function)
+        self._definition.task_hooks.append(function)
         return function
 
     def on_event(self, function: F) -> F:
-        """Have a function told of each event of each task: of what a stream shows. See `on_task`.
+        """Call a function for each event of each task: what a stream shows. See `on_task`.
 
         @agent.on_event
         def audit(event): print(event)
 
         """
-        self.event_hooks.append(function)
+        self._definition.event_hooks.append(function)
         return function
 
     @overload
@@ -336,7 +269,7 @@ class AgentBase:
     def middleware(self, *, required: bool = False) -> Callable[[F], F]: ...
 
     def middleware(self, function: Any = None, *, required: bool = False) -> Any:
-        """Put an `async def` around every call of a skill. The first one defined is outermost.
+        """Run an `async def` around every call of a skill. The first one defined is the outermost.
 
             @agent.middleware
             async def timing(call: SkillCall, next):
@@ -345,25 +278,24 @@ class AgentBase:
                 print(call.skill, time.monotonic() - began)
                 return result
 
-        It may look at and change the arguments (`call.values`), change what the skill says
-        (`call.rewrite`), refuse the call (`call.ctx.reject`, or an A2A error) or answer in its
-        place.
-        Returning None leaves the result as it is.
+        It may read and change the arguments (`call.values`), change what the skill sends
+        (`call.rewrite`), refuse the call (`call.ctx.reject`, or an A2A error) or return another
+        result. Returning None keeps the result.
 
         Args:
             function: The function, when used as a bare `@agent.middleware`.
-            required: Fail the task if the function fails, as a policy or a redaction should.
-              Without it what it raises is logged, and the skill is called all the same.
+            required: Fail the task if the function raises. Use it for policies and redaction.
+              Without it the error is logged and the skill is called anyway.
         """
 
         def add(function: F) -> F:
-            self._middleware.append(Middleware.of(function, required))
+            self._definition.middleware.append(Middleware.of(function, required))
             return function
 
         return add if function is None else add(function)
 
     def lifespan(self, function: F) -> F:
-        """Open what skills need before the first of them is called, and close it after the last.
+        """Open what skills need before the first call, and close it after the last.
 
             import sqlite3
             from collections.abc import AsyncIterator
@@ -378,30 +310,33 @@ class AgentBase:
             async def count(request: str, database: sqlite3.Connection) -> int:
                 return database.execute("SELECT count(*) FROM invoices").fetchone()[0]
 
-        What it yields is `ctx.resources`. A parameter of a skill that is annotated with the type of
-        one of its fields, or with its class, gets that, and is no part of the skill's input. It is
-        opened once for each server, worker and `connect(agent)`. What it raises before the yield
-        keeps the server from starting.
+        The value it yields is `ctx.resources`. A skill's parameter that is annotated with the class
+        of that value, or with the type of one of its fields, gets it and is not part of the skill's
+        input. The lifespan is opened once per server, worker and `connect(agent)`. If it raises
+        before the yield, the server does not start.
         """
-        if self.life is not None:
+        if self._definition.life is not None:
             raise ValueError(
-                f"agent {self.name!r} already has a lifespan, {self.life.name}; open both there"
+                f"agent {self.name!r} already has a lifespan, {self._definition.life.name}; "
+                "open both there"
             )
-        self.life = Lifespan(function, dict(sys._getframe(1).f_locals))
+        self._definition.life = Lifespan(function, dict(sys._getframe(1).f_locals))
         return function
 
     def card(self, function: F) -> F:
-        """Let a function have the last word on the agent card: it gets the finished card and
-        returns the one that is served, or changes the one it gets. What old versions of the
-        protocol read is made from that.
+        """Change the agent card before it is served.
+
+        The function gets the finished card. It changes it, or returns another one. The cards of
+        older protocol versions are made from the result.
         """
-        self.edit_card = function
+        self._definition.edit_card = function
         return function
 
     def extended_card(self, function: F) -> F:
-        """Let a function write the extended card, which only authenticated callers get: it is given
-        the public card and the caller, and returns the card this caller gets, or None for the
-        public one.
+        """Make the extended card, which only authenticated callers get.
+
+        The function gets the public card and the caller. It returns the card for this caller, or
+        None for the public one.
 
         agent = Agent("Shop", auth=ApiKeys() | Anyone())  # open to all, and more for some
 
@@ -416,83 +351,10 @@ class AgentBase:
                 f"agent {self.name!r} has no auth=, and the extended card is for authenticated "
                 "callers only; if all may call: auth=ApiKeys() | Anyone()"
             )
-        self.extend_card = function
+        self._definition.extend_card = function
         return function
 
-    def resolve(self) -> None:
-        """Check all skills. Raises TypeError or ValueError for what a user wrote wrong."""
-        if not self.skills:
-            raise ValueError(
-                f"agent {self.name!r} has no skill yet; decorate a function with @agent.skill"
-            )
-        if sum(skill.is_default for skill in self.skills.values()) > 1:
-            raise ValueError(f"agent {self.name!r} has more than one default skill")
-        self.checks_modes = any(self.taken_modes(skill) for skill in self.skills.values())
-        if self.life is not None:
-            self.life.resolve()
-        for skill in self.skills.values():
-            skill.resolve(self.life)
-            if skill.scopes and self.auth is None:
-                raise ValueError(
-                    f"skill {skill.id!r} needs scopes, but agent {self.name!r} has no auth=, "
-                    "so no caller could have them"
-                )
-        self.default = next(
-            (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
-        )
 
-    @property
-    def answers_probes(self) -> bool:
-        """Whether probes are answered by an echo. Not by a bridge, whose agent behind it is what a
-        probe wants to know about.
-        """
-        return not self.default.has_first_word
-
-    def taken_modes(self, skill: Skill) -> list[str]:
-        """The media types a skill refuses all others than; empty if it takes any."""
-        if self.strict_modes is False:
-            return []
-        is_held = self.strict_modes or self.has_input_modes
-        return skill.card.input_modes or (self.input_modes if is_held else [])
-
-    def check_modes(self, skill: Skill, message: Message, *, is_first: bool = True) -> None:
-        """Raise ContentTypeNotSupported for a part of a type the skill does not take. A part that
-        states no type is taken, and so is one of the type that says nothing. After the first
-        message of a task, text and JSON are taken too: questions are answered with them.
-        """
-        taken = self.taken_modes(skill)
-        if not taken:
-            return
-        if not is_first:
-            taken = list(dict.fromkeys([*taken, *_ANSWER_MODES]))
-        for i, part in enumerate(message.parts):
-            kind = part.media_type.partition(";")[0].strip().lower()
-            if kind in ("", "application/octet-stream"):
-                continue
-            if not any(is_of_mode(kind, mode) for mode in taken):
-                raise ContentTypeNotSupported(
-                    f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}",
-                    parameter=f"message.parts[{i}].mediaType",
-                )
-
-    async def choose(self, request: SendMessageRequest) -> Skill:
-        """Return the skill a message is for: the one it names, else the route's choice, else the
-        default.
-        """
-        named = skill_named(request)
-        if self.takes_any_skill and request.metadata:  # what stands beside a message goes along
-            message = request.message
-            message.metadata = {**request.metadata, **(message.metadata or {})}
-        if named is None and self.router is not None:
-            named = self.router(request.message)
-            if inspect.isawaitable(named):
-                named = await named
-        if named is None:
-            return self.default
-        skill = self.skills.get(named) if isinstance(named, str) else None
-        if skill is None and self.takes_any_skill:
-            return self.default
-        if skill is None:
-            what = f"no skill {named!r:.80}; this agent has {', '.join(self.skills)}"
-            raise InvalidParams(what, violations=(("message.metadata.skill", what),))
-        return skill
+def definition_of(agent: Agent) -> AgentDefinition:
+    """Return what was declared, as the engine uses it."""
+    return agent._definition

@@ -8,6 +8,7 @@ import msgspec
 
 from ...model import AgentCard
 from ...net import parse_url
+from ...protocol import lenient
 
 __all__ = ["edited"]
 
@@ -35,7 +36,10 @@ def edited(card: AgentCard, function: Callable[[AgentCard], Any]) -> AgentCard:
         )
     try:
         found = msgspec.convert(msgspec.to_builtins(found), AgentCard)
-    except (msgspec.ValidationError, TypeError) as error:
+    except msgspec.ValidationError as error:
+        wrong = lenient.bad_field(error)
+        raise ValueError(f"{name}: the card is not valid: {wrong}") from None
+    except TypeError as error:
         raise ValueError(f"{name}: the card is not valid: {error}") from None
     for problem in _problems(found):
         raise ValueError(f"{name}: the card is not valid: {problem}")

@@ -1,11 +1,13 @@
 """What a skill can do while it runs."""
 
+import datetime
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 from ...auth import Caller
 from ...model import ArtifactUpdate, Message, Progress, StatusUpdate, Task
+from .file_writer import FileWriter
 
 if TYPE_CHECKING:
     from ...client import ClientReply
@@ -23,6 +25,8 @@ T4 = TypeVar("T4")
 
 
 NO_RESOURCES: Any = object()  # of an agent without a lifespan
+NO_DEFAULT: Any = object()  # of a question that raises Expired
+Within: TypeAlias = "float | datetime.timedelta | None"
 
 
 class Reject(Exception):
@@ -30,7 +34,16 @@ class Reject(Exception):
 
 
 class Fail(Exception):
-    """Raised by `Context.fail`; ends the task as failed, with a reason the client may read."""
+    """Ends the task as failed, with a reason the client may read.
+
+    Raised by `ctx.fail`, and by `ctx.delegate` if the other agent fails, declines or can't be
+    reached.
+
+        try:
+            hotel = await ctx.delegate("http://localhost:8000", "Oslo")
+        except Fail as error:
+            ctx.write(f"No hotel: {error}")
+    """
 
 
 class Pending(Coroutine[Any, Any, T]):
@@ -77,14 +90,15 @@ class Done:
         self._run = run
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self._run.drain().__await__()
+        return self._run.output.drain().__await__()
 
 
 class Context:
-    """The task a skill works on, and what it can do: report, write, ask, call others, decline.
+    """Report progress, write output, ask the client and call other agents, from a skill.
 
-    `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them
-    lets a fast agent wait for a slow disk. `ask` waits for the client, for as long as it takes.
+    `status`, `write` and `artifact` act at once and may be called from any thread. Await them if
+    the skill produces faster than the disk can store. `ask` waits for the client, however long that
+    takes.
     """
 
     __slots__ = ("_resources", "_run", "_sender", "_tenant", "context_id")
@@ -105,7 +119,7 @@ class Context:
 
     @property
     def caller(self) -> Caller:
-        """Who sent the message this run works on."""
+        """The caller who sent the message that this run works on."""
         return self._sender.caller
 
     @property
@@ -125,12 +139,13 @@ class Context:
 
     @property
     def tenant(self) -> str:
-        """The tenant the caller named, or its credentials did; empty if there is none."""
+        """The tenant that the caller or its credentials named; empty if there is none."""
         return self._tenant if self._run is None else self._run.log.namespace.tenant
 
     @property
     def resources(self) -> Any:
-        """What the agent's lifespan has yielded: pools, clients, models. See `agent.lifespan`."""
+        """The value that the agent's lifespan yielded: pools, clients, models. See
+        `agent.lifespan`."""
         found = self._resources if self._run is None else self._run.resources
         if found is NO_RESOURCES:
             raise RuntimeError(
@@ -151,7 +166,8 @@ class Context:
         in a plain function.
         """
         run = self._task_run
-        if not run.is_here and not (on_any_loop and run.is_on_a_loop):
+        home = run.runs.home
+        if not home.is_here and not (on_any_loop and home.is_on_a_loop):
             raise TypeError(
                 f"ctx.{verb} has to be awaited, which a plain function can't; write async "
                 f"def {run.skill.id}"
@@ -183,52 +199,53 @@ class Context:
 
     @property
     def task(self) -> Task:
-        """The task as it stands now, as a copy: what was said, and is not stored yet, included."""
+        """A copy of the task in its current state, including output that is not stored yet."""
         return self._task_run.log.snapshot().task
 
     @property
     def cursor(self) -> str:
-        """The last `cursor` that earlier attempts of this run gave to `say`; empty in the first."""
+        """The last `cursor` that earlier attempts of this run passed to `say`; empty in the first
+        attempt."""
         return self._task_run.cursor
 
     @property
     def idempotency_key(self) -> str:
-        """The key under which the message that made this task may be sent again; empty if there is
-        none. Only the first attempt of a run knows it.
+        """The idempotency key of the message that made this task; empty if there is none. Only the
+        first attempt of a run has it.
         """
         return self._task_run.idempotency_key
 
     @property
     def message(self) -> Message:
-        """The newest message the skill has taken."""
+        """The newest message that the skill has read."""
         return self._task_run.message
 
     @property
     def history(self) -> list[Message]:
-        """Everything said in this task, oldest first, the newest message included.
+        """All messages of this task, oldest first, including the newest one.
 
-        After a restart, while what was done before is gone through again, it is what it was then:
-        up to the message the function had taken.
+        While a run is replayed after a restart, it has the messages up to the one that the function
+        had read at this point.
         """
         return self._task_run.messages
 
     @property
     def accepted_output_modes(self) -> list[str]:
-        """The media types the client says it can take; empty if it did not say."""
+        """The media types that the client accepts; empty if it did not say."""
         return list(self._task_run.output_modes)
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the agent remembers of this conversation (the same contextId and caller): a JSON
-        object, yours to change.
+        """The state of this conversation (same contextId and caller): a JSON object
+        that you may change.
 
-        It is loaded when the turn begins, and stored with the status that ends it: also with a
-        question, not if the turn fails or is cancelled. Of two turns that run at once the later
-        one's is kept, whole.
+        It is loaded when the turn begins and stored when the turn ends, also with a question, but
+        not if the turn fails or is cancelled. If two turns run at the same time, the state of the
+        one that ends later is kept.
 
         history = ctx.state.setdefault("history", [])
         """
-        conversation = self._task_run.conversation
+        conversation = self._task_run.output.conversation
         if conversation is None:
             raise RuntimeError(
                 f"give skill {self._task_run.skill.id} a parameter `ctx: Context`: the state of a "
@@ -237,30 +254,29 @@ class Context:
         return conversation.value
 
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
-        """The newest earlier tasks of this conversation (the same contextId), oldest of them first,
-        this one left out.
+        """Return the newest earlier tasks of this conversation (same contextId), oldest first,
+        without this one.
         """
         from ..runs import conversation
 
         return Pending("conversation", conversation(self._waiting("conversation"), limit))
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
-        """Say how far the work is. The task stays working."""
+        """Report what the skill is doing. The task stays working."""
         run = self._task_run
-        run.act(lambda: run.progress(text, metadata))
+        run.output.act(lambda: run.output.progress(text, metadata))
         return Done(run)
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> Awaitable[None]:
-        """Say how far the work is, in numbers: `ctx.progress(3, 10, "rows read")`. The task stays
-        working.
+        """Report progress in numbers: `ctx.progress(3, 10, "rows read")`. The task stays working.
 
-        Clients read "3 of 10 rows read" as with `status`, and the numbers in `event.progress` and
-        `reply.progress`; the command line and the console show a bar. Each call is an event that
-        is stored: for a million rows call it now and then.
+        Clients get the text "3 of 10 rows read", and the numbers in `event.progress` and
+        `reply.progress`. The command line and the console show a bar. Each call stores an event, so
+        don't call it for each of a million rows.
 
         Args:
             done: How much is done, 0 or more.
-            total: Of how much, if that is known.
+            total: How much there is to do, if that is known.
             text: What is counted.
         """
         progress = Progress.of(done, total)
@@ -269,7 +285,7 @@ class Context:
     def write(self, chunk: Any, *, last: bool = False) -> Awaitable[None]:
         """Add a chunk to the run's artifact, as `yield` does."""
         run = self._task_run
-        run.act(lambda: run.emit(chunk, is_last=last))
+        run.output.act(lambda: run.output.emit(chunk, is_last=last))
         return Done(run)
 
     def artifact(
@@ -280,14 +296,24 @@ class Context:
         id: str = "",
         metadata: dict[str, Any] | None = None,
     ) -> Awaitable[None]:
-        """Add a whole artifact. One with an id that exists replaces it."""
+        """Add a whole artifact. An artifact with the same id is replaced."""
         run = self._task_run
-        run.act(
-            lambda: run.add_artifact(
+        run.output.act(
+            lambda: run.output.add_artifact(
                 content, name=name, description=description, artifact_id=id, metadata=metadata
             )
         )
         return Done(run)
+
+    def file(self, name: str, *, media_type: str = "", description: str = "") -> "FileWriter":
+        """Write a file piece by piece: an artifact that grows while clients read along.
+
+            async with ctx.file("report.csv", media_type="text/csv") as f:
+                await f.write("month,sold\\n")
+
+        It is finished when the block ends. If the block raises, what was written stays.
+        """
+        return FileWriter(self._task_run, name, media_type, description)
 
     def say(
         self, event: StatusUpdate | ArtifactUpdate | Message, *, cursor: str | None = None
@@ -302,41 +328,102 @@ class Context:
         none. When it is called again, `ctx.cursor` and `ctx.task` tell what it had said.
         """
         run = self._task_run
-        run.act(lambda: run.say(event, cursor))
+        run.output.act(lambda: run.output.say(event, cursor))
         return Done(run)
 
-    @overload
-    def ask(self, question: str | Message, *, name: str = "") -> Coroutine[Any, Any, str]: ...
+    def sleep(
+        self,
+        duration: float | datetime.timedelta | None = None,
+        *,
+        until: datetime.datetime | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """Wait for a while, or until a time: `await ctx.sleep(timedelta(days=2))`.
+
+        In a durable skill the time is recorded: after a restart only the rest is waited for. A
+        sleep of more than ten seconds needs no memory: the function is given up, and called again
+        when it is time. Messages that come meanwhile wait for their turn; a cancel ends the task.
+        In other skills it is an ordinary sleep.
+
+        Args:
+            duration: How long, in seconds or as a `timedelta`.
+            until: Until when, with a time zone. A time that has passed is no wait at all.
+        """
+        run = self._waiting("sleep")
+        return Pending("sleep", self._question("sleep", lambda _: run.sleep(duration, until)))
+
+    # With a `default` the answer may be that.
 
     @overload
     def ask(
-        self, question: str | Message, type: type[T], *, name: str = ""
+        self, question: str | Message, *, name: str = "", within: Within = None
+    ) -> Coroutine[Any, Any, str]: ...
+
+    @overload
+    def ask(
+        self, question: str | Message, type: type[T], *, name: str = "", within: Within = None
     ) -> Coroutine[Any, Any, T]: ...
 
     @overload
     def ask(
-        self, question: str | Message, type: dict[str, Any], *, name: str = ""
+        self,
+        question: str | Message,
+        type: type[T],
+        *,
+        name: str = "",
+        within: Within,
+        default: T1,
+    ) -> Coroutine[Any, Any, T | T1]: ...
+
+    @overload
+    def ask(
+        self, question: str | Message, *, name: str = "", within: Within, default: T1
+    ) -> Coroutine[Any, Any, str | T1]: ...
+
+    @overload
+    def ask(
+        self,
+        question: str | Message,
+        type: dict[str, Any],
+        *,
+        name: str = "",
+        within: Within = None,
+        default: Any = NO_DEFAULT,
     ) -> Coroutine[Any, Any, Any]: ...
 
     def ask(
-        self, question: str | Message, type: Any = str, *, name: str = ""
+        self,
+        question: str | Message,
+        type: Any = str,
+        *,
+        name: str = "",
+        within: Within = None,
+        default: Any = NO_DEFAULT,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask the client and wait for the answer: the task is input-required until then.
+        """Ask the client and return the answer. The task is input-required until then.
 
-        With a type other than `str` the question carries its JSON Schema and the answer is checked;
-        a wrong one is asked again, saying what was wrong. With `Message` the whole answer is
-        returned. A dict is a JSON Schema, sent as it is: the answer is JSON, checked if the package
+        With a type other than `str` the question carries its JSON Schema and the answer is checked.
+        If it does not fit, the client is told why and asked again. With `Message` the whole message
+        is returned. A dict is sent as a JSON Schema; the answer is JSON, and checked if the package
         `jsonschema` is installed.
 
-        After a restart the answer is found again by the question's text and type. If something in
-        the text is another every time (a time, a price of now), give the question a `name`, which
-        then counts instead.
+        After a restart the answer is found by the question's text and type. If the text changes
+        from run to run (a time, a price), give the question a `name`, which is used instead.
+
+        With `within`, a `timedelta` or seconds, it has a deadline, which a restart does not move.
+        When it passes, the `default` is returned; without one this raises `Expired`, a
+        `TimeoutError`. An answer that comes later is refused. Clients see the deadline:
+        `ctx.ask("Pay 4,000?", bool, within=timedelta(days=2), default=False)`.
         """
         run = self._waiting("ask", on_any_loop=True)
+        if default is not NO_DEFAULT and within is None:
+            raise TypeError("ctx.ask(default=...) is for a deadline: give within= too")
         asked = self._question(
-            "ask", lambda branch: run.questions.ask(branch, question, type, name)
+            "ask",
+            lambda branch: run.questions.ask(
+                branch, question, type, name, within=within, default=default
+            ),
         )
-        return Pending("ask", asked if run.is_here else run.here(asked))
+        return Pending("ask", asked if run.runs.home.is_here else run.here(asked))
 
     # The result has the type that `returns` names, or the one that the function returns.
 
@@ -398,12 +485,11 @@ class Context:
         retry: "Backoff | None" = None,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Call a function once, even if the process dies after it: its result is in the log before
-        this returns.
+        """Call a function and record its result, so that it is not called again after a restart.
 
-        After a restart the recorded result is given back and the function is not called. It may be
-        called twice if the process dies during it: make it safe to repeat, or hand `ctx.step_key`
-        on as an idempotency key.
+        After a restart the recorded result is returned and the function is not called. If the
+        process dies during the call, the function is called again: make it safe to repeat, or pass
+        on `ctx.step_key` as an idempotency key.
 
         A step is known by its name, the function's own by default, and by its number among the
         calls of that name. JSON values come back as they are; everything else by the function's
@@ -415,7 +501,7 @@ class Context:
         `artifact` is said once.
         """
         run = self._run
-        if run is None or run.thread != threading.get_ident():
+        if run is None or run.runs.home.thread != threading.get_ident():
             run = self._waiting("step")  # says what is wrong
         done = run.steps.step(
             function,
@@ -462,21 +548,21 @@ class Context:
         """Run coroutines side by side and return their results in order: `a, b = await
         ctx.gather(ctx.step(f), ctx.step(g))`.
 
-        Each member is a branch of its own: after a restart its steps are known whichever of them
-        comes first. All are waited for; then the first failure by position is raised.
+        Each coroutine is a branch of its own, so after a restart its steps are found in whatever
+        order they run. All are waited for; then the first failure by position is raised.
         """
         return Pending("gather", self._waiting("gather").steps.gather(*members))
 
     @property
     def step_key(self) -> str:
-        """What the step we are in is called, the same after every restart: an idempotency key for
-        what the step calls.
+        """A key for the current step that is the same after every restart. Pass it on as an
+        idempotency key.
         """
         return self._task_run.steps.step_key
 
     def patched(self, name: str) -> bool:
-        """Whether a change of the function applies to this run: False if it had gone past this
-        place before the change.
+        """Return whether a change of the function applies to this run. It is False if the run had
+        passed this place before the change.
 
         if ctx.patched("pricing"): price = await ctx.step(new_price)
         else: price = await ctx.step(old_price)
@@ -485,17 +571,18 @@ class Context:
 
     @property
     def is_canceled(self) -> bool:
-        """Whether the client cancelled the task. A function that is cancelled for any other reason
-        is called again later.
+        """Return whether the client cancelled the task. A function that is cancelled for any other
+        reason is called again later.
         """
         return self._task_run.is_canceled
 
     @property
     def is_sure(self) -> bool:
-        """Whether no other process can have taken up this task. False while the server can't reach
-        its database: what is done now may be done elsewhere too.
+        """Return whether no other process can have taken over this task. It is False while the
+        server can't reach its database: another process may then be doing the same.
 
-        Ask it before what must not be done twice: `if not ctx.is_sure: ctx.fail("try again")`.
+        Check it before something that must not be done twice: `if not ctx.is_sure: ctx.fail("try
+        again")`.
         """
         return self._task_run.is_sure
 
@@ -510,6 +597,7 @@ class Context:
         headers: Mapping[str, str] | None = None,
         write: bool = False,
         name: str = "",
+        within: Within = None,
         returns: None = None,
     ) -> Coroutine[Any, Any, "ClientReply"]: ...
 
@@ -524,6 +612,7 @@ class Context:
         headers: Mapping[str, str] | None = None,
         write: bool = False,
         name: str = "",
+        within: Within = None,
         returns: type[T],
     ) -> Coroutine[Any, Any, T]: ...
 
@@ -537,41 +626,47 @@ class Context:
         headers: Mapping[str, str] | None = None,
         write: bool = False,
         name: str = "",
+        within: Within = None,
         returns: Any = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Have another agent do a part of this task, and return its reply (as `connect(agent).send`
-        does).
+        """Send a message to another agent as a part of this task, and return its reply.
 
-        `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are
-        asked of our own client, and cancelling this task cancels its. If it fails or declines, this
-        raises `Fail`, and so fails this task unless caught. It is known again after a restart as a
-        step is: the other agent goes on with the same task.
+        The other agent's progress is reported here, its questions are passed to the client of this
+        task, and cancelling this task cancels the other one. If it fails or rejects, `Fail` is
+        raised, which fails this task unless you catch it. After a restart the delegation goes on
+        with the same task of the other agent. An `Agent` object keeps its tasks in memory, so they
+        are lost in a restart: give `agent.app(store=...)` or a URL for work that has to outlast it.
 
         Args:
-            agent: Whom to ask.
-            message: What to do.
-            skill: Which of its skills it is for.
-            metadata: Of the message.
-            headers: Of the request. What our own caller sent is never handed on by itself.
-            write: Write the text it writes into our own artifact, as it comes.
-            name: By which it is known after a restart, if several run side by side.
-            returns: The type of the result: what `reply.as_(returns)` gives instead of the reply.
+            agent: The other agent: a URL, a card, an `Agent`, its app or a client.
+            message: The message to send.
+            skill: The skill of the other agent to use.
+            metadata: The metadata of the message.
+            headers: Headers of the request. Headers of your own caller are never passed on by
+              themselves.
+            write: Whether to copy its text into the artifact of this task as it comes.
+            name: A name to find it by after a restart. `ctx.gather` makes it unnecessary.
+            within: How long it may take, in seconds or as a `timedelta`. A restart does not move
+              that deadline. When it passes, the other agent's task is cancelled, and this raises
+              `Expired`.
+            returns: Return the result as this type, as `reply.as_(returns)` does, instead of the
+              reply.
         """
         from ..durable import DelegateOptions
 
         steps = self._waiting("delegate").steps
-        options = DelegateOptions(skill, metadata, headers, write)
+        options = DelegateOptions(skill, metadata, headers, write, within)
         reply = steps.delegate(agent, message, options, name=name)
         return Pending("delegate", reply if returns is None else _read(reply, returns))
 
     def require_auth(
         self, text: str, *, until: Awaitable[T] | None = None
     ) -> Coroutine[Any, Any, T | Message]:
-        """Say what has to be authorized and wait: for `until`, if given, or for a message of the
-        client.
+        """Tell the client what to authorize, and wait: for `until`, if given, or for a message of
+        the client.
 
-        Open streams stay open meanwhile. A message is returned as it is; it authorizes
-        nothing by itself.
+        Streams stay open meanwhile. The message is returned as it is. A message alone authorizes
+        nothing.
         """
         run = self._waiting("require_auth")
         asked = self._question(
@@ -580,11 +675,12 @@ class Context:
         return Pending("require_auth", asked)
 
     def reject(self, reason: str) -> NoReturn:
-        """Decline the task. Nothing after this is run."""
+        """End the task as rejected, with a reason. Code after this call does not run."""
         raise Reject(reason)
 
     def fail(self, reason: str) -> NoReturn:
-        """End the task as failed, for a reason the client may know."""
+        """End the task as failed, with a reason that the client sees. Code after this call does not
+        run."""
         raise Fail(reason)
 
 
@@ -593,7 +689,7 @@ async def _read(reply: Coroutine[Any, Any, "ClientReply"], type_: type[T]) -> T:
 
 
 def current() -> Context:
-    """Return the Context of the run this code is part of, however deep in its calls.
+    """Return the Context of the skill that called this code, directly or through other functions.
 
     async def search(query: str) -> str:  # a tool that knows nothing of agents
         accord.current().status(f"searching for {query}")
@@ -601,9 +697,10 @@ def current() -> Context:
     Raises:
         RuntimeError: No skill called this code.
     """
+    # Brings asyncio, which someone who only names a Context need not.
     from ..durable import (
         RUN_POSITION,
-    )  # brings asyncio, which someone who only names a Context need not
+    )
 
     place = RUN_POSITION.get()
     if place is None:

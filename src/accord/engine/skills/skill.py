@@ -65,6 +65,7 @@ class Skill:
         names: dict[str, Any] | None = None,
         on_cancel: "Callable[[Cancellation], Awaitable[Message | None]] | None" = None,
         middleware: Sequence[Middleware] = (),
+        no_fork: str = "",
     ) -> None:
         self.function = function
         self.card = card
@@ -79,6 +80,7 @@ class Skill:
         # asked before a task is cancelled; an error it raises is the answer, and the task goes on
         self.on_cancel = on_cancel
         self.middleware = middleware  # the agent's, which may grow
+        self.no_fork = no_fork  # why its tasks can't be forked; empty if they can
         self._names = names or {}
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")

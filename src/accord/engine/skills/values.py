@@ -31,7 +31,7 @@ class _Said:
 
 
 class Reply(_Said):
-    """An answer that is just a message: no task is kept of it.
+    """Answer with a message and make no task.
 
     For skills annotated `-> Reply`, which run without a task, and as the first output of those with
     `first_word=True`. A skill that has a task ends it with `StatusMessage`.
@@ -41,25 +41,25 @@ class Reply(_Said):
 
 
 class StatusMessage(_Said):
-    """What a skill says when its task is completed: the message of the last status.
+    """End the task with a message, beside its artifacts: the message of the last status.
 
-    Returned or yielded: `return StatusMessage("Booked", {"seat": "12A"})`. It is no artifact: it is
-    for words about the work, where the work itself is in artifacts.
+    Return or yield it: `return StatusMessage("Booked", {"seat": "12A"})`. Use it for words about
+    the result; the result itself belongs into artifacts.
     """
 
     __slots__ = ()
 
 
 class Ask:
-    """Returned by a skill: ends the turn with a question; the next message answers it.
+    """End the turn with a question. The next message calls the skill again. Return it from a skill.
 
-    A message that came while the skill worked was sent before the question, so it is no answer and
-    is refused. For a chat, where any message is as good as another, let it have its turn.
+    A message that arrived while the skill was working was sent before the question, so it is not an
+    answer and is refused. In a chat, use `takes_waiting=True` to accept it.
 
     Args:
-        question: What the client is asked.
-        type: What answer is expected, as a type or a JSON Schema.
-        takes_waiting: Messages that came before the question get their turns.
+        question: The question for the client.
+        type: The type or JSON Schema of the answer.
+        takes_waiting: Whether to accept messages that arrived before the question.
     """
 
     __slots__ = ("question", "takes_waiting", "type")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ..ownership import Owner
+from ..ownership import SlotRun
 
 __all__ = ["Working"]
 
@@ -11,19 +11,19 @@ class Working:
     """The runs that are not waiting for input, counted in total and per caller."""
 
     def __init__(self) -> None:
-        self._runs: dict[Owner, str] = {}
+        self._runs: dict[SlotRun, str] = {}
         self._of_caller: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, run: Owner, caller: str) -> None:
+    def add(self, run: SlotRun, caller: str) -> None:
         if run not in self._runs:
             self._runs[run] = caller
             if caller:
                 self._of_caller[caller] += 1
 
-    def discard(self, run: Owner) -> None:
+    def discard(self, run: SlotRun) -> None:
         caller = self._runs.pop(run, "")
         if caller:
             self._of_caller[caller] -= 1

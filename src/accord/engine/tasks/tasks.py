@@ -6,18 +6,19 @@ from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 
+from ...files import Files
 from ...model import A2AError, Limits, TooManyRequests, Unavailable
 from ...store import Idempotency, Namespace, Post, PostKind, Record, Store
 from ..log import Ids, Log, Writer, not_stored
 from ..ownership import Directory
-from ..reading import Accepted, Reader, Receipt, Views
+from ..reading import Reader, Views
 from .capacity import Working
 
 __all__ = ["MAX_WAITING", "Tasks", "going_on", "stopping"]
 
 CLOCK_OFF_S = 60.0  # a clock that is wrong by so much is not used
 
-MAX_WAITING = 10_000  # runs in memory that wait for input
+MAX_WAITING = 1_000  # runs in memory that wait for input
 
 
 def stopping() -> Unavailable:
@@ -46,6 +47,7 @@ class Tasks:
     def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
         self.limits = limits
+        self.files: Files | None = None  # where the bytes of files are; None: in the log
         self.working = Working()
         self.is_draining = False
         self.is_closing = False
@@ -65,6 +67,8 @@ class Tasks:
 
     async def open(self) -> None:
         await self.store.open(self.wake)
+        if self.files is not None:
+            await self.files.open()
         await self.writer.open()
 
     def drain(self) -> None:
@@ -81,6 +85,8 @@ class Tasks:
         self.views.close()
         if last is not None:
             await last()
+        if self.files is not None:
+            await self.files.close()
         await self.store.close()
 
     @property
@@ -99,10 +105,6 @@ class Tasks:
         """Claim a task, unless this process owns it already, as `Directory.own` does."""
         self._check_open()
         return await self.directory.own(namespace, task_id, reopen=reopen)
-
-    def receipt(self, accepted: Accepted, *, is_new: bool = False) -> Receipt:
-        """Return the receipt of a message that was accepted a moment ago, or long ago."""
-        return Receipt(self.views, accepted, is_new=is_new)
 
     async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
         """Return a task for reading; None if there is no such task.
@@ -144,24 +146,24 @@ class Tasks:
     def is_out(self) -> bool:
         """Whether another process has taken over a store that only one process can use.
 
-        A shared store is different: this process registers again with a new replica number. Views
-        stay open, because they read from the store what the new owner writes.
+        Of other stores this process becomes a new replica. Views stay open, because they read from
+        the store what the new owner writes.
         """
-        return self.writer.is_fenced and not self.store.is_shared
+        return self.writer.is_replaced
 
     @property
     def trouble(self) -> str:
         """Why this process should get no new work; empty if it can take some."""
         if self.is_draining:
             return "stopping"
-        if self.is_out:
+        if self.writer.is_replaced:
             return "another process has taken over the store"
         if self.writer.is_fenced:
             return "others took this server for dead; it starts anew"
         if self.writer.fault or not self.store.is_sure:
             why = self.writer.summary if self.writer.fault else ""
             return "the store can't be written" + (f": {why}" if why else "")
-        return self.clock_fault
+        return self.clock_fault if abs(self.store.clock_ahead_s) >= CLOCK_OFF_S else ""
 
     @property
     def clock_fault(self) -> str:
@@ -183,7 +185,7 @@ class Tasks:
 
         If the next process will have the task, the error says how to get it there.
         """
-        return stopping() if self.store.is_volatile and not self.store.is_shared else going_on(ids)
+        return going_on(ids) if self.store.outlives_process else stopping()
 
     def refusal(self) -> A2AError:
         """Return the error for a message that this process doesn't accept."""

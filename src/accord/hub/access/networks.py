@@ -1,10 +1,11 @@
 """Where the hub may connect: public addresses, and what an admin has allowed."""
 
-from ...model import InvalidParams, now_ms
+from ...model import InvalidParams
 from ...net import Guard
+from ...store import Database, SqlRow
 from ..errors import EntryNotFound
-from ..storage import Audit, Changes, Database, Row
-from .people import Person
+from ..records import Audit, Change, Changes
+from .principals import Principal
 
 __all__ = ["Networks"]
 
@@ -22,41 +23,46 @@ class Networks:
         self._audit = audit
         self._fixed = allowed
         self._guard = Guard(allowed)
-        self._rows: list[Row] = []
+        self._rows: list[SqlRow] = []
         changes.watch(self._load)
 
     def guard(self) -> Guard:
         """The guard as it is now."""
         return self._guard
 
-    def listed(self) -> list[Row]:
+    def listed(self) -> list[SqlRow]:
         fixed = [
             {"what": what, "why": "setting of the hub", "created_ms": 0} for what in self._fixed
         ]
         return [*fixed, *self._rows]
 
-    async def add(self, by: Person, what: str, why: str) -> None:
+    async def add(self, by: Principal, what: str, why: str) -> None:
         """Allow a private host or network."""
         what = what.strip().lower()
         try:
             Guard([what])
         except ValueError as error:
             raise InvalidParams(str(error)) from None
-        async with self._changes.transaction() as db:
+
+        async def write(db: Change) -> None:
             await db.execute(
                 "INSERT INTO networks (what, why, created_ms) VALUES (?,?,?) "
                 "ON CONFLICT (what) DO UPDATE SET why = excluded.why",
-                *(what, why, now_ms()),
+                *(what, why, self._db.now_ms()),
             )
             await self._audit.write(by.name, "network.add", what, why, within=db)
 
-    async def remove(self, by: Person, what: str) -> None:
-        async with self._changes.transaction() as db:
+        await self._changes.write(write)
+
+    async def remove(self, by: Principal, what: str) -> None:
+        async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM networks WHERE what = ?", what):
                 raise EntryNotFound(
                     f"{what[:80]!r} is not allowed here", fix="accord hub network list"
                 )
             await self._audit.write(by.name, "network.remove", what, within=db)
+
+        await self._changes.write(write)
 
     async def _load(self) -> None:
         rows = await self._db.fetch("SELECT what, why, created_ms FROM networks ORDER BY what")

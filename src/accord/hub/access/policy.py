@@ -1,4 +1,4 @@
-"""Who may see and call what: visibility, and rules by agent, skill and tag.
+"""Decide who may see and call what, by visibility and by rules for agents, skills and tags.
 
 `decide` is the one function every face of the hub asks. A rule is
 `{who, what, may, effect, limit}`; `deny` counts before `allow`. Without a rule visibility decides.
@@ -11,17 +11,18 @@ An A2A message has no place for a skill. A rule by skill binds only at agents th
 import re
 import secrets
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from ...auth import Caller
-from ...model import SCHEMA, InvalidParams, now_ms
+from ...model import SCHEMA, InvalidParams
+from ...store import Database
 from ..errors import EntryNotFound
+from ..records import Audit, Change, Changes
 from ..registry import Entry, EntryState, Visibility
-from ..storage import Audit, Changes, Database
 from ..teams import team_name
-from .people import KEYS, HubRole, People, Person
+from .principals import KEYS, HubRole, Principal, Principals
 
 __all__ = [
     "Decision",
@@ -32,7 +33,6 @@ __all__ = [
     "SkillChoice",
     "applies",
     "honours_skill",
-    "read_rule",
 ]
 
 Effect: TypeAlias = Literal["allow", "deny"]
@@ -48,10 +48,10 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     who: str  # anyone, signed-in, user:ada, team:hr, role:publisher, key:ci, claim:dept=hr
     what: str  # *, agent:hr-*, skill:hr/fire*, tag:payroll
-    may: May = "call"
-    effect: Effect = "deny"
+    may: May = "call"  # see or call
+    effect: Effect = "deny"  # allow or deny
     limit: int = 0  # calls per minute of each caller it allows; 0: none
-    id: str = ""
+    id: str = ""  # given by the hub
 
     def __post_init__(self) -> None:
         if not _WHO.fullmatch(self.who):
@@ -70,7 +70,7 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What was decided, and why. `is_hidden`: say that there is no such agent."""
+    """Hold what was decided, and why. `is_hidden`: say that there is no such agent."""
 
     effect: Effect
     reason: str
@@ -84,7 +84,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class SkillChoice(msgspec.Struct, frozen=True):
-    """Which skill a message may use: `skill` is passed on as metadata.skill; empty for none."""
+    """Name the skill a message may use: `skill` is passed on as metadata.skill; empty for none."""
 
     decision: Decision
     skill: str = ""
@@ -94,10 +94,12 @@ class SkillChoice(msgspec.Struct, frozen=True):
 class Policy:
     """The rules, and what they say."""
 
-    def __init__(self, db: Database, changes: Changes, people: People, audit: Audit) -> None:
+    def __init__(
+        self, db: Database, changes: Changes, principals: Principals, audit: Audit
+    ) -> None:
         self._db = db
         self._changes = changes
-        self._people = people
+        self._principals = principals
         self._audit = audit
         self._rules: list[PolicyRule] | None = None  # None: not loaded, so everything is denied
         changes.watch(self._load)
@@ -106,21 +108,24 @@ class Policy:
     def rules(self) -> list[PolicyRule]:
         return list(self._rules or ())
 
+    def is_guest(self, caller: Caller) -> bool:
+        return self._principals.of(caller).role is HubRole.GUEST
+
     def decide(self, caller: Caller, entry: Entry, skill: str | None, may: May) -> Decision:
         """Return whether a caller may see or call an entry, or one skill of it."""
         if self._rules is None:
             return Decision("deny", "the hub's rules can't be read", is_hidden=True)
-        person = self._people.person(caller)
-        seen = self._sees(person, caller, entry, None)
+        principal = self._principals.of(caller)
+        seen = self._sees(principal, caller, entry, None)
         if not seen.is_allowed:
             return seen
         if may == "see":
-            return self._sees(person, caller, entry, skill) if skill is not None else seen
+            return self._sees(principal, caller, entry, skill) if skill is not None else seen
         if not entry.is_callable:
             return Decision("deny", f"{entry.name} is {entry.state}")
-        if person.role is HubRole.GUEST and self._people.guests != "call":
+        if principal.role is HubRole.GUEST and self._principals.guests != "call":
             return Decision("deny", "callers without a login may not call agents here")
-        rule = self._strongest(person, caller, entry, skill, "call")
+        rule = self._strongest(principal, caller, entry, skill, "call")
         if rule is None:
             return Decision("allow", "no rule says otherwise")
         return Decision(rule.effect, f"rule: {rule.words}", rule, limit=rule.limit)
@@ -164,26 +169,31 @@ class Policy:
         """
         return [rule.words for rule in self._rules or () if _lapses(rule, entry, changed)]
 
-    async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
+    async def add(self, by: Principal, rule: PolicyRule) -> PolicyRule:
         if rule.limit < 0:
             raise InvalidParams(f"limit={rule.limit}: give calls per minute; 0 for no limit")
         kind, _, name = rule.who.removeprefix("!").partition(":")
         if kind == "team":
             team_name(name)
         made = msgspec.structs.replace(rule, id=secrets.token_hex(6))
-        async with self._changes.transaction() as db:
+
+        async def write(db: Change) -> None:
             await db.execute(
                 "INSERT INTO policies (id, rule, created_ms) VALUES (?,?,?)",
-                *(made.id, msgspec.json.encode(made).decode(), now_ms()),
+                *(made.id, msgspec.json.encode(made).decode(), self._db.now_ms()),
             )
             await self._audit.write(by.name, "policy.add", made.id, made.words, within=db)
+
+        await self._changes.write(write)
         return made
 
-    async def remove(self, by: Person, id: str) -> None:
-        async with self._changes.transaction() as db:
+    async def remove(self, by: Principal, id: str) -> None:
+        async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM policies WHERE id = ?", id):
                 raise EntryNotFound(f"there is no rule {id[:80]!r}", fix="accord hub policy list")
             await self._audit.write(by.name, "policy.remove", id, within=db)
+
+        await self._changes.write(write)
 
     def use(self, rules: list[PolicyRule]) -> None:
         """Decide by these rules from now on."""
@@ -192,20 +202,22 @@ class Policy:
     async def _load(self) -> None:
         try:
             rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
-            rules = [read_rule(msgspec.json.decode(row["rule"])) for row in rows]
+            rules = [msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows]
         except BaseException:
             self._rules = None  # they can't be read: everything is denied
             raise
         self.use(rules)  # until here those before count, not none
 
-    def _sees(self, person: Person, caller: Caller, entry: Entry, skill: str | None) -> Decision:
-        if person.is_admin:
+    def _sees(
+        self, principal: Principal, caller: Caller, entry: Entry, skill: str | None
+    ) -> Decision:
+        if principal.is_admin:
             return Decision("allow", "admins see every agent")
-        if person.identity and person.identity == entry.owner:
+        if principal.identity and principal.identity == entry.owner:
             return Decision("allow", "it is this caller's own")
         if entry.state is not EntryState.APPROVED:
             return Decision("deny", f"it is {entry.state}", is_hidden=True)
-        rule = self._strongest(person, caller, entry, skill, "see")
+        rule = self._strongest(principal, caller, entry, skill, "see")
         if rule is not None:
             return Decision(
                 rule.effect, f"rule: {rule.words}", rule, is_hidden=rule.effect == "deny"
@@ -213,17 +225,19 @@ class Policy:
         match entry.visibility:
             case Visibility.PUBLIC:
                 return Decision("allow", "it is public")
-            case Visibility.TEAM if entry.team in person.teams:
+            case Visibility.TEAM if entry.team in principal.teams:
                 return Decision("allow", f"it is for team {entry.team}")
-        return Decision("deny", f"it is {entry.visibility}", is_hidden=True)
+            case Visibility.TEAM:
+                return Decision("deny", f"it is for team {entry.team} only", is_hidden=True)
+        return Decision("deny", "it is private", is_hidden=True)
 
     def _strongest(
-        self, person: Person, caller: Caller, entry: Entry, skill: str | None, may: May
+        self, principal: Principal, caller: Caller, entry: Entry, skill: str | None, may: May
     ) -> PolicyRule | None:
         fitting = [
             rule
             for rule in self._rules or ()
-            if rule.may == may and applies(rule, entry, skill) and _is_who(rule, person, caller)
+            if rule.may == may and applies(rule, entry, skill) and _is_who(rule, principal, caller)
         ]
         return min(fitting, key=lambda rule: _ORDER.index(rule.effect), default=None)
 
@@ -232,16 +246,6 @@ def honours_skill(entry: Entry) -> bool:
     """Whether an agent does what `metadata.skill` names."""
     declared = any(one.uri == SCHEMA for one in entry.card.capabilities.extensions)
     return declared or entry.settings.honours_skill
-
-
-def read_rule(value: dict[str, Any]) -> PolicyRule:
-    """Return a rule that was stored or exported, also by 0.2: there was an effect `ask` that
-    refused every call, and a team to be asked. Raises msgspec.ValidationError.
-    """
-    known = {name: one for name, one in value.items() if name != "team"}
-    if known.get("effect") == "ask":
-        known["effect"] = "deny"
-    return msgspec.convert(known, PolicyRule)
 
 
 def _lapses(rule: PolicyRule, entry: Entry, changed: Entry) -> bool:
@@ -279,24 +283,24 @@ def applies(rule: PolicyRule, entry: Entry, skill: str | None) -> bool:
     return skill is not None and fnmatchcase(entry.name, agent) and fnmatchcase(skill, wanted)
 
 
-def _is_who(rule: PolicyRule, person: Person, caller: Caller) -> bool:
-    found = _is_named(rule.who.removeprefix("!"), person, caller)
+def _is_who(rule: PolicyRule, principal: Principal, caller: Caller) -> bool:
+    found = _is_named(rule.who.removeprefix("!"), principal, caller)
     return not found if rule.who.startswith("!") else found
 
 
-def _is_named(who: str, person: Person, caller: Caller) -> bool:
+def _is_named(who: str, principal: Principal, caller: Caller) -> bool:
     kind, _, name = who.partition(":")
     match kind:
         case "anyone":
             return True
         case "signed-in":
-            return person.role is not HubRole.GUEST
+            return principal.role is not HubRole.GUEST
         case "user":
-            return bool(person.identity) and name in (person.name, person.identity)
+            return bool(principal.identity) and name in (principal.name, principal.identity)
         case "team":
-            return name in person.teams
+            return name in principal.teams
         case "role":
-            return name == person.role
+            return name == principal.role
         case "key":
             return caller.scheme == KEYS and caller.name == name
     claim, _, value = name.partition("=")

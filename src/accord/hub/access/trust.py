@@ -9,12 +9,13 @@ import msgspec
 from ...auth import InvalidSignature, Trust, UnknownKey, header_of, public_jwk
 from ...client import BadCard, UntrustedCard
 from ...client.discovery import verify_card
-from ...model import MAX_SIGNATURES, InvalidParams, now_ms
+from ...model import MAX_SIGNATURES, InvalidParams
 from ...net import Guard
+from ...store import Database
 from ..errors import EntryNotFound
-from ..registry import SignatureReport, fence_line
-from ..storage import Audit, Changes, Database
-from .people import Person
+from ..records import Audit, Change, Changes
+from ..registry import SignatureReport, sanitize_line
+from .principals import Principal
 
 __all__ = ["TrustedKey", "TrustedKeys"]
 
@@ -62,11 +63,11 @@ class TrustedKeys:
                 if not isinstance(error.__cause__, UnknownKey):
                     unknown, why = False, error.fault
             except BadCard as error:
-                return SignatureReport(status="invalid", why=fence_line(error.fault, 300)), card
+                return SignatureReport(status="invalid", why=sanitize_line(error.fault, 300)), card
             else:
                 report = SignatureReport(
                     status="trusted",
-                    key_id=fence_line(by.id, 200),
+                    key_id=sanitize_line(by.id, 200),
                     thumbprint=by.thumbprint,
                     key_from=key.url or f"the trusted key {key.name}",
                 )
@@ -75,7 +76,7 @@ class TrustedKeys:
         if not fault:
             fault = _malformed(signatures)
         if fault:
-            return SignatureReport(status="invalid", why=fence_line(fault, 300)), card
+            return SignatureReport(status="invalid", why=sanitize_line(fault, 300)), card
         return SignatureReport(status="unknown key", named=_named(signatures)), card
 
     def refusal(self, report: SignatureReport, policy: str) -> str:
@@ -90,7 +91,7 @@ class TrustedKeys:
 
     async def add(
         self,
-        by: Person,
+        by: Principal,
         name: str,
         *,
         jwks: Any = None,
@@ -109,25 +110,30 @@ class TrustedKeys:
                 msgspec.json.encode(keys).decode() if keys is not None else "",
                 url,
                 expires_ms,
-                now_ms(),
+                self._db.now_ms(),
             )
             self._trust(key)
         except ValueError as error:
             raise InvalidParams(f"this key can't be trusted: {error}") from None
-        async with self._changes.transaction() as db:
+
+        async def write(db: Change) -> None:
             await db.execute(
                 "INSERT INTO trusted_keys (id, name, jwks, url, expires_ms, created_ms) "
                 "VALUES (?,?,?,?,?,?)",
                 *(key.id, key.name, key.jwks, key.url, key.expires_ms, key.created_ms),
             )
             await self._audit.write(by.name, "trust.add", key.id, name, within=db)
+
+        await self._changes.write(write)
         return key
 
-    async def remove(self, by: Person, id: str) -> None:
-        async with self._changes.transaction() as db:
+    async def remove(self, by: Principal, id: str) -> None:
+        async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM trusted_keys WHERE id = ?", id):
                 raise EntryNotFound(f"no key {id[:80]!r} is trusted", fix="accord hub trust list")
             await self._audit.write(by.name, "trust.remove", id, within=db)
+
+        await self._changes.write(write)
 
     async def _load(self) -> None:
         rows = await self._db.fetch("SELECT * FROM trusted_keys ORDER BY created_ms, id")
@@ -135,7 +141,7 @@ class TrustedKeys:
         self._keys = {key.id: self._keys.get(key.id) or (key, self._trust(key)) for key in found}
 
     def _living(self) -> list[tuple[TrustedKey, Trust]]:
-        now = now_ms()
+        now = self._db.now_ms()
         return [
             (key, trust)
             for key, trust in self._keys.values()
@@ -166,12 +172,12 @@ def _named(signatures: list[Any]) -> str:
         except (InvalidSignature, TypeError, KeyError):
             continue
         if isinstance(kid, str):
-            found.append(fence_line(kid, 200))
+            found.append(sanitize_line(kid, 200))
     return ", ".join(dict.fromkeys(found))
 
 
 def _malformed(signatures: Any) -> str:
-    """What is wrong with signatures of unknown keys, as far as that can be told without the key."""
+    """What is wrong with signatures of unknown keys, as far as can be seen without the key."""
     if not isinstance(signatures, list):
         return "signatures is not a list"
     why = ""

@@ -11,11 +11,12 @@ import msgspec
 
 from ...auth import Caller
 from ...client import ApiKey, BadCard, Basic, Bearer, ClientCredentials, card_at_origin
-from ...model import AgentCard, InvalidParams, now_ms
+from ...model import AgentCard, InvalidParams
+from ...store import Database, SqlRow
 from ..errors import EntryNotFound
+from ..records import Audit, Change, Changes
 from ..registry import Entry
-from ..storage import Audit, Changes, Database, Row
-from .people import Person
+from .principals import Principal
 
 if TYPE_CHECKING:
     from ...auth import Keyring
@@ -24,6 +25,7 @@ __all__ = ["CredentialView", "NewCredential", "Vault"]
 
 Kind: TypeAlias = Literal["api_key", "basic", "bearer", "client_credentials"]
 SHARED = ""  # the owner of a credential that all callers use
+PLACES = 10_000  # cards whose origin is remembered
 
 
 class NewCredential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +55,7 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class CredentialView(msgspec.Struct, frozen=True):
-    """What is told of a credential: all but the secret."""
+    """What is shown of a credential: all but the secret."""
 
     scheme: str
     kind: str
@@ -71,8 +73,9 @@ class Vault:
         self._changes = changes
         self._audit = audit
         self._keyring = keyring
-        self._rows: dict[tuple[str, str], list[Row]] = {}  # by entry and owner
+        self._rows: dict[tuple[str, str], list[SqlRow]] = {}  # by entry and owner
         self._made: dict[bytes, tuple[Any, tuple[str, ...]]] = {}  # kept for their OAuth tokens
+        self._places: dict[int, tuple[AgentCard, str, AgentCard]] = {}  # by the card's id()
         changes.watch(self._load)
 
     def check(self) -> None:
@@ -110,11 +113,20 @@ class Vault:
         credential the card has only the interfaces that may be sent it.
         """
         try:
-            origin, card = card_at_origin(entry.card)
+            origin, card = self._place_of(entry.card)
         except BadCard:  # as `connect` will say
             return entry.card, None
         auth = self.for_origin(entry, origin, caller)
         return (card, auth) if auth is not None else (entry.card, None)
+
+    def _place_of(self, card: AgentCard) -> tuple[str, AgentCard]:
+        """Return `card_at_origin` of a card, which is asked for with every call."""
+        known = self._places.get(id(card))
+        if known is None or known[0] is not card:
+            if len(self._places) >= PLACES:
+                self._places.clear()
+            known = self._places[id(card)] = (card, *card_at_origin(card))
+        return known[1:]
 
     def listed(self, entry: Entry, owner: str | None = None) -> list[CredentialView]:
         """Return what there is for an entry; with `owner` only theirs."""
@@ -126,7 +138,7 @@ class Vault:
         ]
 
     async def put(
-        self, by: Person, entry: Entry, scheme: str, new: NewCredential, owner: str = SHARED
+        self, by: Principal, entry: Entry, scheme: str, new: NewCredential, owner: str = SHARED
     ) -> None:
         """Keep a credential for an entry's scheme, instead of the one there was."""
         schemes = entry.card.security_schemes
@@ -138,18 +150,21 @@ class Vault:
         row = {"agent": entry.id, "scheme": scheme, "owner": owner}
         data = msgspec.json.encode(_Sealed(new, entry.origins))
         sealed = self._keyring().seal(data, context=_context(row))
-        async with self._changes.transaction() as db:
+
+        async def write(db: Change) -> None:
             await db.execute(
                 "INSERT INTO credentials (agent, scheme, owner, kind, sealed, created_ms) "
                 "VALUES (?,?,?,?,?,?) ON CONFLICT (agent, scheme, owner) DO UPDATE SET "
                 "kind = excluded.kind, sealed = excluded.sealed, created_ms = excluded.created_ms",
-                *(entry.id, scheme, owner, new.kind, sealed, now_ms()),
+                *(entry.id, scheme, owner, new.kind, sealed, self._db.now_ms()),
             )
             detail = {"scheme": scheme, "kind": new.kind, "owner": owner}
             await self._audit.write(by.name, "credential.put", entry.name, detail, within=db)
 
-    async def remove(self, by: Person, entry: Entry, scheme: str, owner: str = SHARED) -> None:
-        async with self._changes.transaction() as db:
+        await self._changes.write(write)
+
+    async def remove(self, by: Principal, entry: Entry, scheme: str, owner: str = SHARED) -> None:
+        async def write(db: Change) -> None:
             count = await db.execute(
                 "DELETE FROM credentials WHERE agent = ? AND scheme = ? AND owner = ?",
                 *(entry.id, scheme, owner),
@@ -159,9 +174,12 @@ class Vault:
             detail = {"scheme": scheme, "owner": owner}
             await self._audit.write(by.name, "credential.remove", entry.name, detail, within=db)
 
-    async def rekey(self, by: Person) -> int:
+        await self._changes.write(write)
+
+    async def rekey(self, by: Principal) -> int:
         """Seal all credentials with the newest key, so that older ones may go. Return how many."""
-        async with self._changes.transaction() as db:
+
+        async def write(db: Change) -> int:
             rows = await db.fetch("SELECT agent, scheme, owner, sealed FROM credentials")
             for row in rows:
                 plain = self._keyring().unseal(bytes(row["sealed"]), context=_context(row))
@@ -172,14 +190,16 @@ class Vault:
                     *(row["agent"], row["scheme"], row["owner"]),
                 )
             await self._audit.write(by.name, "credential.rekey", "*", len(rows), within=db)
-        return len(rows)
+            return len(rows)
+
+        return await self._changes.write(write)
 
     async def _load(self) -> None:
         rows = await self._db.fetch(
             "SELECT agent, scheme, owner, kind, sealed, created_ms FROM credentials "
             "ORDER BY agent, owner, scheme"
         )
-        found: dict[tuple[str, str], list[Row]] = {}
+        found: dict[tuple[str, str], list[SqlRow]] = {}
         for row in rows:
             row["sealed"] = bytes(row["sealed"])
             found.setdefault((row["agent"], row["owner"]), []).append(row)
@@ -187,19 +207,19 @@ class Vault:
         sealed = {row["sealed"] for row in rows}
         self._made = {key: made for key, made in self._made.items() if key in sealed}
 
-    def _open(self, row: Row) -> tuple[Any, tuple[str, ...]]:
+    def _open(self, row: SqlRow) -> tuple[Any, tuple[str, ...]]:
         made = self._made.get(row["sealed"])
         if made is None:
             opened = self._unseal(row)
             made = self._made[row["sealed"]] = (_credential(opened.credential), opened.origins)
         return made
 
-    def _unseal(self, row: Row) -> _Sealed:
+    def _unseal(self, row: SqlRow) -> _Sealed:
         plain = self._keyring().unseal(row["sealed"], context=_context(row))
         return msgspec.json.decode(plain, type=_Sealed)
 
 
-def _context(row: Row) -> str:
+def _context(row: SqlRow) -> str:
     """What a sealed credential is for: in another row it does not open."""
     return msgspec.json.encode(
         ["hub credential", row["agent"], row["scheme"], row["owner"]]

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from .router import PREFIX, ApiCall, ApiRoute
+from .router import PREFIX, ApiCall, ApiRoute, Routes
 
-__all__ = ["ROUTES", "document"]
+__all__ = ["OpenApiRoutes", "document"]
 
 _ERROR = {
     "type": "object",
@@ -84,10 +84,19 @@ def _name(route: ApiRoute) -> str:
     return route.verb.lower() + "".join(word.capitalize() for word in words)
 
 
-async def _openapi(call: ApiCall) -> Any:
-    scheme, _, root = call.request.server_url()
-    host = call.request.headers.get(b"host", b"").decode("latin-1")
-    return document(call.hub.routes.all, f"{scheme}://{host}{root}")
+class OpenApiRoutes:
+    """The description of all routes."""
 
+    def __init__(
+        self,
+        routes: Routes,
+    ) -> None:
+        self._routes = routes
 
-ROUTES = (ApiRoute("GET", "/openapi.json", "guest", _openapi, "This description"),)
+    def table(self) -> tuple[ApiRoute, ...]:
+        return (ApiRoute("GET", "/openapi.json", "guest", self._openapi, "This description"),)
+
+    async def _openapi(self, call: ApiCall) -> Any:
+        scheme, _, root = call.request.server_url()
+        host = call.request.headers.get(b"host", b"").decode("latin-1")
+        return document(self._routes.all, f"{scheme}://{host}{root}")

@@ -5,10 +5,9 @@ lets in, `user` for everyone with a login, `publisher` for who adds agents, `own
 the entry in the path, `admin` for admins. Admins may use all of them.
 """
 
-import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -21,9 +20,9 @@ from ...model import (
     ParseError,
     PermissionDenied,
     Unauthenticated,
-    Unavailable,
     whole_number,
 )
+from ...protocol import lenient
 from ...server import (
     HttpRequest,
     HttpResponse,
@@ -33,30 +32,29 @@ from ...server import (
     opaque,
     query_of,
 )
-from ..access import HubRole, Person
+from ..access import Callers, HubRole, Principal
 from ..errors import EntryNotFound, HubError
-from ..registry import Entry
+from ..records import Refusals
+from ..registry import Entry, Registry
 
-if TYPE_CHECKING:
-    from ..hub import Hub
-
-__all__ = ["PREFIX", "ApiCall", "ApiRoute", "HubApi", "Routes"]
+__all__ = ["PREFIX", "ApiCall", "ApiRoute", "HubApi", "Routes", "expires_ms"]
 
 PREFIX = "/api/v1"
-Who: TypeAlias = Literal["anyone", "guest", "user", "publisher", "owner", "admin"]
+Who: TypeAlias = Literal["guest", "user", "publisher", "owner", "admin"]
 
 _json = msgspec.json.Encoder().encode
 _NO_STORE = (b"cache-control", b"no-store")
+_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # in JSON
 _RANKS = {"guest": 0, "user": 1, "publisher": 2, "owner": 1, "admin": 3}
 
 
 class ApiCall(msgspec.Struct):
     """One request to the REST interface."""
 
-    hub: "Hub"
+    registry: Registry
     request: HttpRequest
     caller: Caller
-    person: Person
+    principal: Principal
     path: dict[str, str]  # the parts of the path that vary
     query: dict[str, str]
     body: Any = None  # of the type the route takes
@@ -69,15 +67,11 @@ class ApiCall(msgspec.Struct):
         Raises:
             EntryNotFound, Unauthenticated
         """
-        name = self.path["name"]
-        found = self.hub.registry.get_visible(name, self.caller)
-        if found is None:
-            raise self.hub.missing(self.caller, name)
-        return found
+        return self.registry.find(self.path["name"], self.caller)
 
     def owns(self, entry: Entry) -> bool:
         """Whether an entry is the caller's own; to admins all are."""
-        return self.person.owns(entry.owner)
+        return self.principal.owns(entry.owner)
 
     def own_entry(self) -> Entry:
         """Return the entry in the path, if the caller may change it."""
@@ -93,6 +87,14 @@ class ApiCall(msgspec.Struct):
             return None
         id_, _, revision = given.removeprefix("W/").strip('"').partition(".")
         return (whole_number(revision) or 0) if id_ == entry.id else 0
+
+    def known_teams(self, made: Iterable[dict[str, str]]) -> set[str]:
+        """Return the teams the caller may ask for: their own, and those of entries they see; an
+        admin may ask for all that were made.
+        """
+        of_hub = {row["name"] for row in made} if self.principal.is_admin else set()
+        seen = {entry.team for entry in self.registry.visible_to(self.caller) if entry.team}
+        return of_hub | self.principal.teams | seen
 
     def check_among(self, name: str, given: str, known: Iterable[str]) -> None:
         """Raise InvalidParams if what a filter asks for is none of what there is: to a wrong word
@@ -177,9 +179,19 @@ class Routes:
 class HubApi:
     """Answers requests below /api/v1."""
 
-    def __init__(self, hub: "Hub", routes: Routes, *, is_strict: bool = True) -> None:
-        self._hub = hub
+    def __init__(
+        self,
+        routes: Routes,
+        callers: Callers,
+        registry: Registry,
+        refusals: Refusals,
+        *,
+        is_strict: bool = True,
+    ) -> None:
         self.routes = routes
+        self._callers = callers
+        self._registry = registry
+        self._refusals = refusals
         self._is_strict = is_strict  # a name in the query that the route does not take is refused
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
@@ -189,7 +201,8 @@ class HubApi:
                 raise request.problem
             return await self._answer(request)
         except PermissionDenied as error:
-            await self._note_refused(request, error)
+            who = self._callers.principals.of(request.caller)
+            self._refusals.count(who, f"{request.target.verb} {request.target.path[:200]}")
             return _failed(error)
         except A2AError as error:
             return _failed(error)
@@ -198,15 +211,16 @@ class HubApi:
 
     async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         raw = request.target.raw.partition("?")[0].removeprefix(PREFIX)
-        caller = request.caller = await self._hub.caller_of(request)
-        person = self._hub.people.person(caller)
+        caller = request.caller = await self._callers.of(request)
+        principal = self._callers.principals.of(caller)
         route, path = self.routes.find(request.target.verb, raw)
-        self._check(route, person)
+        self._check(route, principal)
         query = {name: values[-1] for name, values in query_of(request.target).items()}
         if self._is_strict and (unknown := sorted(query.keys() - set(route.query))):
             known = ", ".join(route.query) or "none"
             raise InvalidParams(f"{unknown[0][:80]!r} is not known here; there is: {known}")
-        call = ApiCall(self._hub, request, caller, person, path, query)
+        _check_text(request, *path.values(), *query.values())
+        call = ApiCall(self._registry, request, caller, principal, path, query)
         if route.may == "owner":
             call.own_entry()
         if route.takes is not None:
@@ -221,28 +235,34 @@ class HubApi:
         status = 204 if answer is None else route.status
         return HttpResponse(status, body, headers=(_NO_STORE, *call.headers))
 
-    async def _note_refused(self, request: HttpRequest, error: A2AError) -> None:
-        """Somebody tried what they may not."""
-        if self._hub.people.person(request.caller).role is HubRole.GUEST:
-            self._hub.refused_guests.count()
+    def _check(self, route: ApiRoute, principal: Principal) -> None:
+        if principal.role.rank >= _RANKS[route.may]:
             return
-        what = f"{request.target.verb} {request.target.path[:200]}"
-        with contextlib.suppress(Unavailable):
-            await self._hub.audit.write(request.caller.name, "refused", what, str(error))
-
-    def _check(self, route: ApiRoute, person: Person) -> None:
-        if person.role.rank >= _RANKS[route.may]:
-            return
-        if person.role is HubRole.GUEST:
+        if principal.role is HubRole.GUEST:
             raise Unauthenticated("this needs a login: send a key as X-API-Key")
-        raise PermissionDenied(f"this is for the role {route.may}, not for {person.role}")
+        raise PermissionDenied(f"this is for the role {route.may}, not for {principal.role}")
+
+
+def expires_ms(now_ms: int, days: float | None) -> int:
+    """Return when something ends that is for so many days; 0 for never."""
+    if days is None:
+        return 0
+    if not 0 < days < 36_500:
+        raise InvalidParams("expires_days is a number of days, more than 0")
+    return now_ms + int(days * 86_400_000)
+
+
+def _check_text(request: HttpRequest, *values: str) -> None:
+    """Raise InvalidParams for a null character: PostgreSQL stores no text with it."""
+    if any("\0" in value for value in values) or _NULL.search(request.body):
+        raise InvalidParams("text for the hub may have no null character (U+0000)")
 
 
 def _body(request: HttpRequest, kind: Any) -> Any:
     try:
         return msgspec.json.decode(request.body or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidParams(f"the body does not fit: {error}") from None
+        raise InvalidParams(f"the body does not fit: {lenient.bad_field(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"the body is not JSON: {error}") from None
 

@@ -5,11 +5,12 @@ from typing import Any, Literal
 import msgspec
 
 from ...model import InvalidParams
-from ..find import AgentHit, SearchFilters, SearchResult
+from ..access import Principals
+from ..find import AgentHit, Finder, SearchFilters, SearchResult
 from ..registry import HEALTH_STATES, UNTRUSTED
 from .router import ApiCall, ApiRoute
 
-__all__ = ["ROUTES"]
+__all__ = ["SearchRoutes"]
 
 PAGE, MOST = 10, 100
 _FILTERS = tuple(SearchFilters.__struct_fields__)
@@ -25,47 +26,57 @@ class SearchView(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: list[AgentHit]
 
 
-async def _search(call: ApiCall) -> Any:
-    found = await search(call, call.query.get("text") or call.query.get("q") or "")
-    return SearchView(
-        meaning=found.meaning,
-        why_off=found.why_off,
-        total=found.total,
-        notice=UNTRUSTED,
-        untrusted=found.agents,
-    )
+class SearchRoutes:
+    """Search for agents."""
 
+    def __init__(
+        self,
+        finder: Finder,
+        principals: Principals,
+    ) -> None:
+        self._finder = finder
+        self._principals = principals
 
-async def search(call: ApiCall, text: str) -> SearchResult:
-    """Search as a request's query says."""
-    given: dict[str, Any] = {name: call.query[name] for name in _FILTERS if name in call.query}
-    if "min_score" in given:
-        given["min_score"] = call.number("min_score", 0, 100)
-    if team := given.get("team"):
-        call.check_among("team", team, call.hub.teams_known_to(call.caller))
-    for state in (word.strip() for word in given.get("state", "").split(",")):
-        if state:
-            call.check_among("state", state, HEALTH_STATES)
-    if language := given.get("language"):
-        call.check_among("language", language.lower()[:2], ("en", "zh"))
-    order = call.query.get("order", "proven")
-    if order not in ("proven", "relevance"):
-        raise InvalidParams("order is proven or relevance")
-    wanted: Literal["proven", "relevance"] = "relevance" if order == "relevance" else "proven"
-    return await call.hub.finder.search(
-        call.caller,
-        text,
-        SearchFilters(**given),
-        limit=call.number("limit", PAGE, MOST),
-        order=wanted,
-        with_schema=call.query.get("expand") == "schema",
-    )
+    def table(self) -> tuple[ApiRoute, ...]:
+        return (
+            ApiRoute(
+                *("GET", "/search", "guest", self._search, "Find agents by what is wanted of them"),
+                gives=SearchView,
+                query=("text", "q", *_FILTERS, "order", "expand", "limit"),
+            ),
+        )
 
+    async def _search(self, call: ApiCall) -> Any:
+        found = await self._found(call, call.query.get("text") or call.query.get("q") or "")
+        return SearchView(
+            meaning=found.meaning,
+            why_off=found.why_off,
+            total=found.total,
+            notice=UNTRUSTED,
+            untrusted=found.agents,
+        )
 
-ROUTES = (
-    ApiRoute(
-        *("GET", "/search", "guest", _search, "Find agents by what is wanted of them"),
-        gives=SearchView,
-        query=("text", "q", *_FILTERS, "order", "expand", "limit"),
-    ),
-)
+    async def _found(self, call: ApiCall, text: str) -> SearchResult:
+        """Search as a request's query says."""
+        given: dict[str, Any] = {name: call.query[name] for name in _FILTERS if name in call.query}
+        if "min_score" in given:
+            given["min_score"] = call.number("min_score", 0, 100)
+        if team := given.get("team"):
+            call.check_among("team", team, call.known_teams(self._principals.teams))
+        for state in (word.strip() for word in given.get("state", "").split(",")):
+            if state:
+                call.check_among("state", state, HEALTH_STATES)
+        if language := given.get("language"):
+            call.check_among("language", language.lower()[:2], ("en", "zh"))
+        order = call.query.get("order", "proven")
+        if order not in ("proven", "relevance"):
+            raise InvalidParams("order is proven or relevance")
+        wanted: Literal["proven", "relevance"] = "relevance" if order == "relevance" else "proven"
+        return await self._finder.search(
+            call.caller,
+            text,
+            SearchFilters(**given),
+            limit=call.number("limit", PAGE, MOST),
+            order=wanted,
+            with_schema=call.query.get("expand") == "schema",
+        )

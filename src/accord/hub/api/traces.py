@@ -2,29 +2,52 @@
 
 from typing import Any
 
+from ..trace import Traces
 from .router import ApiCall, ApiRoute
 
-__all__ = ["ROUTES"]
+__all__ = ["TraceRoutes"]
 
 
 def _whose(call: ApiCall) -> str | None:
     """None for admins, who see all."""
-    return None if call.person.is_admin else call.caller.identity
+    return None if call.principal.is_admin else call.caller.identity
 
 
-async def _newest(call: ApiCall) -> Any:
-    return {"traces": await call.hub.traces.newest(_whose(call), call.number("limit", 50, 500))}
+class TraceRoutes:
+    """Which task led to which."""
 
+    def __init__(
+        self,
+        traces: Traces,
+    ) -> None:
+        self._traces = traces
 
-async def _trace(call: ApiCall) -> Any:
-    id_ = call.path["id"]
-    return {"id": id_, "spans": await call.hub.traces.spans(id_, _whose(call))}
+    def table(self) -> tuple[ApiRoute, ...]:
+        return (
+            ApiRoute(
+                *(
+                    "GET",
+                    "/traces",
+                    "user",
+                    self._newest,
+                    "List the newest traces that went through the hub",
+                ),
+                query=("limit", "task"),
+            ),
+            ApiRoute(
+                "GET",
+                "/traces/{id}",
+                "user",
+                self._trace,
+                "The tasks of a trace, and what led to what",
+            ),
+        )
 
+    async def _newest(self, call: ApiCall) -> Any:
+        limit, task = call.number("limit", 50, 500), call.query.get("task", "")
+        return {"traces": await self._traces.newest(_whose(call), limit, task)}
 
-ROUTES = (
-    ApiRoute(
-        *("GET", "/traces", "user", _newest, "List the newest traces that went through the hub"),
-        query=("limit",),
-    ),
-    ApiRoute("GET", "/traces/{id}", "user", _trace, "The tasks of a trace, and what led to what"),
-)
+    async def _trace(self, call: ApiCall) -> Any:
+        id_, whose = call.path["id"], _whose(call)
+        spans = await self._traces.spans(id_, whose)
+        return {"id": id_, "title": await self._traces.title(id_, whose), "spans": spans}

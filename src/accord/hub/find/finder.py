@@ -18,11 +18,11 @@ from ..registry import (
     Entry,
     EntryState,
     Registry,
-    fence_card,
-    fence_id,
-    fence_line,
-    fence_skill,
-    fence_text,
+    sanitize_card,
+    sanitize_id,
+    sanitize_line,
+    sanitize_skill,
+    sanitize_text,
 )
 from .index import Index, IndexHit, SkillDocument
 from .meaning import Meaning, MeaningUnavailable
@@ -38,7 +38,7 @@ _SKILLS = 5  # shown of an agent
 _FAR, _NEAR = 0.0, 4.0
 _WORDS_SHARE = 0.1  # of the best match by words, beside the cosine
 _WORD_FOR_WORD = 60  # from here on words count by themselves
-_MEANING_MOST = 59  # nearness alone is a hint: it never looks like a sure match
+_HINT_MOST = 59  # nearness or a common stem alone is a hint: it never looks like a sure match
 
 HEALTH = {"up": 1.0, "degraded": 0.85, "new": 0.8, "locked": 0.6, "broken": 0.3}
 
@@ -71,7 +71,7 @@ class SkillHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentHit(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that fits. Its own texts are fenced (`hub/registry/fence.py`)."""
+    """An agent that fits. Its own texts are sanitized (`hub/registry/sanitizer.py`)."""
 
     agent: str  # the entry's name
     name: str
@@ -121,8 +121,8 @@ class Finder:
         shown = self._shown.get(entry.name)
         if shown is not None and shown.stamp == stamp:
             return
-        description = fence_text(entry.settings.description or entry.card.description)
-        agent_name = fence_line(entry.card.name, 120)
+        description = sanitize_text(entry.settings.description or entry.card.description)
+        agent_name = sanitize_line(entry.card.name, 120)
         agent_text = f"{entry.name} {agent_name} {' '.join(entry.settings.tags)}"
         documents = [
             _document(entry.name, agent_text, description, skill) for skill in entry.card.skills
@@ -247,21 +247,21 @@ class Finder:
         skills: list[tuple[str, float, list[str]]],
         with_schema: bool,
     ) -> AgentHit:
-        shown = fence_card(entry.card)
+        shown = sanitize_card(entry.card)
         schemas = _schemas(entry) if with_schema else {}
         known = self._shown[entry.name].skills
         found = []
         for id_, score, why in skills:
             if id_ not in known:
                 continue
-            fenced = fence_skill(known[id_])
+            sanitized = sanitize_skill(known[id_])
             found.append(
                 SkillHit(
-                    id=fenced["id"],
-                    name=fenced["name"],
-                    description=fenced["description"],
-                    tags=fenced["tags"],
-                    examples=fenced["examples"][:3],
+                    id=sanitized["id"],
+                    name=sanitized["name"],
+                    description=sanitized["description"],
+                    tags=sanitized["tags"],
+                    examples=sanitized["examples"][:3],
                     score=round(score),
                     why=why,
                     schema=schemas.get(id_),
@@ -271,14 +271,14 @@ class Finder:
         return AgentHit(
             agent=entry.name,
             name=shown["name"],
-            description=fence_text(entry.settings.description) or shown["description"],
+            description=sanitize_text(entry.settings.description) or shown["description"],
             score=round(skills[0][1]),
             callable=self._policy.decide(caller, entry, None, "call").is_allowed,
             health=entry.health.state,
             conformance=entry.score,
             uptime_30d=entry.health.uptime_30d,
             p95_ms=entry.health.p95_ms,
-            verified_by=fence_id(signature.key_id) if signature.status == "trusted" else "",
+            verified_by=sanitize_id(signature.key_id) if signature.status == "trusted" else "",
             skills=found,
         )
 
@@ -293,7 +293,10 @@ def _relevance(
     best = max((hit.bm25 for hit in hits), default=0.0) or 1.0
     found: dict[tuple[str, str], tuple[float, list[str]]] = {}
     for hit in hits:
-        by_words = 100 * hit.coverage * (0.8 + 0.2 * hit.bm25 / best)
+        share = 0.8 + 0.2 * hit.bm25 / best
+        by_words = 100 * hit.coverage * share
+        if 100 * hit.as_written * share < _WORD_FOR_WORD:
+            by_words = min(by_words, _HINT_MOST)  # words of the same stem never make it sure
         why = [words[word] for word in hit.matched]
         found[hit.entry, hit.skill] = (by_words, why)
     if not near:
@@ -303,7 +306,7 @@ def _relevance(
     spread = statistics.pstdev(near.values(), mean) or 1.0
     for key, cosine in near.items():
         above = (cosine + _WORDS_SHARE * shares.get(key, 0.0) - mean) / spread
-        by_meaning = _MEANING_MOST * min(max((above - _FAR) / (_NEAR - _FAR), 0.0), 1.0)
+        by_meaning = _HINT_MOST * min(max((above - _FAR) / (_NEAR - _FAR), 0.0), 1.0)
         if key not in found and (by_meaning < CUTOFF or not is_wanted(*key)):
             continue
         by_words, why = found.get(key, (0.0, []))
@@ -316,15 +319,15 @@ def _relevance(
 def _document(
     name: str, agent_text: str, agent_description: str, skill: AgentSkill
 ) -> SkillDocument:
-    fenced = fence_skill(skill)
+    sanitized = sanitize_skill(skill)
     return SkillDocument(
         name,
         skill.id,
         f"{agent_text} {agent_description[:300]}",
-        f"{fenced['name']} {fenced['id']}",
-        " ".join(fenced["tags"]),
-        fenced["description"],
-        " ".join(fenced["examples"]),
+        f"{sanitized['name']} {sanitized['id']}",
+        " ".join(sanitized["tags"]),
+        sanitized["description"],
+        " ".join(sanitized["examples"]),
     )
 
 

@@ -10,14 +10,15 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from .words import is_chinese, plain_words, words_of
+from .words import words_of
 
 __all__ = ["Index", "IndexHit", "SkillDocument"]
 
 # What a word is worth in: agent, skill, tags, description, examples.
 _WEIGHTS = (2.0, 6.0, 4.0, 2.0, 3.0)
 _COLUMNS = ("agent", "skill", "tags", "description", "examples")
-# What a word counts that is there with another ending only: `police` and `policy` have one stem.
+# What a word counts that is there with another ending only: `universe` and `university` have one
+# stem.
 _BY_STEM = 0.59
 
 
@@ -37,7 +38,8 @@ class IndexHit(NamedTuple):
     entry: str
     skill: str
     bm25: float  # larger is better
-    coverage: float  # how much of the request was found, 0 to 1
+    coverage: float  # how much of the request was found, 0 to 1; by the stem it counts less
+    as_written: float  # how much of it was found as it is written
     matched: tuple[str, ...]
 
 
@@ -47,12 +49,12 @@ class Index:
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         self._lock = threading.Lock()
-        columns = ", ".join(_COLUMNS)
-        # The words are ours already: split, in lower case, without endings.
-        self._db.execute(f"CREATE VIRTUAL TABLE docs USING fts5({columns}, tokenize='unicode61')")
-        self._db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab('docs', 'row')")
+        # The words are split already; what is left to FTS5 are the endings of English words.
+        self._db.execute(
+            f"CREATE VIRTUAL TABLE docs USING fts5({', '.join(_COLUMNS)}, "
+            "tokenize='porter unicode61')"
+        )
         self._places: dict[int, tuple[str, str]] = {}
-        self._written: dict[int, set[str]] = {}  # the words of each document, with their endings
         self._rows: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -66,7 +68,7 @@ class Index:
     def _put(self, entry: str, documents: list[SkillDocument]) -> None:
         for row in self._rows.pop(entry, ()):
             self._db.execute("DELETE FROM docs WHERE rowid = ?", (row,))
-            del self._places[row], self._written[row]
+            del self._places[row]
         rows = []
         for document in documents:
             texts = [" ".join(words_of(text)) for text in document[2:]]
@@ -74,27 +76,26 @@ class Index:
             number = cursor.lastrowid
             assert number is not None  # it was inserted
             self._places[number] = (entry, document.skill)
-            self._written[number] = plain_words(" ".join(document[2:]))
             rows.append(number)
         if rows:
             self._rows[entry] = rows
 
     def search(
-        self, words: Mapping[str, str], most: int, is_wanted: Callable[[str, str], bool]
+        self, words: Iterable[str], most: int, is_wanted: Callable[[str, str], bool]
     ) -> list[IndexHit]:
-        """Return the best documents for some words, given with how they were written: those
-        `is_wanted` says yes to, by entry and skill.
+        """Return the best documents for some words: those `is_wanted` says yes to, by entry and
+        skill.
         """
-        if not words:
+        quoted = {word: '"' + word.replace('"', '""') + '"' for word in words}
+        if not quoted:
             return []
-        quoted = ['"' + word.replace('"', '""') + '"' for word in words]
         weights = ", ".join(map(str, _WEIGHTS))
         with self._lock:
-            worth = self._worth(words)
+            having = {word: self._having(term) for word, term in quoted.items()}
             cursor = self._db.execute(
                 f"SELECT rowid, bm25(docs, {weights}) AS score FROM docs WHERE docs MATCH ? "
                 "ORDER BY score",
-                (" OR ".join(quoted),),
+                (" OR ".join(quoted.values()),),
             )
             rows = []
             for row, score in cursor:
@@ -103,33 +104,32 @@ class Index:
                     if len(rows) >= most:
                         break
             cursor.close()
-            found = [self._hit(row, score, worth, words) for row, score in rows]
+            found = [self._hit(row, score, having) for row, score in rows]
         return found
 
-    def _worth(self, words: Iterable[str]) -> dict[str, float]:
-        """How much each word tells: the rarer, the more. One that is nowhere tells most."""
-        total = max(len(self._places), 1)
-        worth = {}
-        for word in words:
-            found = self._db.execute("SELECT doc FROM terms WHERE term = ?", (word,)).fetchone()
-            count = found[0] if found is not None else 0
-            worth[word] = math.log(1 + total / (1 + count))
-        return worth
+    def _having(self, term: str) -> frozenset[int]:
+        """The documents that have a word, with any ending."""
+        rows = self._db.execute("SELECT rowid FROM docs WHERE docs MATCH ?", (term,))
+        return frozenset(row for (row,) in rows)
 
-    def _hit(
-        self, row: int, score: float, worth: dict[str, float], words: Mapping[str, str]
-    ) -> IndexHit:
+    def _worth(self, documents: frozenset[int]) -> float:
+        """How much a word counts: the rarer, the more. One that is nowhere counts most."""
+        return math.log(1 + max(len(self._places), 1) / (1 + len(documents)))
+
+    def _hit(self, row: int, score: float, having: Mapping[str, frozenset[int]]) -> IndexHit:
         texts = self._db.execute("SELECT * FROM docs WHERE rowid = ?", (row,)).fetchone()
-        present = {word for text in texts for word in text.split()}
-        matched = tuple(word for word in worth if word in present)
-        written = self._written[row]
-        found = 0.0
-        for word in matched:
-            # A pair of Chinese characters has no ending.
-            is_same = is_chinese(word) or plain_words(words[word]) <= written
-            found += worth[word] * (1.0 if is_same else _BY_STEM)
-        coverage = found / (sum(worth.values()) or 1.0)
-        return IndexHit(*self._places[row], score, coverage, matched)
+        written = {word for text in texts for word in text.split()}
+        total = as_written = by_stem = 0.0
+        for word, documents in having.items():
+            worth = self._worth(documents)
+            total += worth
+            if word in written:
+                as_written += worth
+            elif row in documents:
+                by_stem += worth
+        matched = tuple(word for word, documents in having.items() if row in documents)
+        coverage = (as_written + _BY_STEM * by_stem) / total
+        return IndexHit(*self._places[row], score, coverage, as_written / total, matched)
 
     def close(self) -> None:
         self._db.close()

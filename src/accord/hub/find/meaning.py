@@ -86,9 +86,13 @@ class EmbeddingsEndpoint:
             data = sorted(json.loads(answer.body)["data"], key=lambda one: one.get("index", 0))
             found = [[float(x) for x in one["embedding"]] for one in data]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise MeaningUnavailable("the embeddings endpoint answers in another form") from None
+            raise MeaningUnavailable(
+                "the answer of the embeddings endpoint has no `data` with an `embedding` each"
+            ) from None
         if len(found) != len(texts) or len({len(one) for one in found}) > 1:
-            raise MeaningUnavailable("the embeddings endpoint gives other vectors than asked for")
+            raise MeaningUnavailable(
+                "the embeddings endpoint did not return one vector of the same length for each text"
+            )
         return found
 
 

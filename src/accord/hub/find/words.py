@@ -1,15 +1,15 @@
-"""Texts as words to search by: Latin words without their endings, Chinese as pairs of characters.
+"""Texts as words to search by: in lower case, without accents, Chinese as pairs of characters.
 
-The same function prepares documents and requests, so that both agree on what a word is.
+The same function prepares documents and requests, so that both agree on what a word is. Endings
+are left to the index.
 """
 
-import functools
 import re
 import unicodedata
 
 from ..registry import plain
 
-__all__ = ["is_chinese", "plain_words", "request_words", "words_of"]
+__all__ = ["is_chinese", "request_words", "words_of"]
 
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RUNS = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\W_]+")
@@ -34,14 +34,6 @@ _HAN_FILLERS = re.compile(
     "有没有|谁能|请|吗|呢|吧|的|了|把|给我|我|你"
 )
 
-# Endings of English words, the longest first. What is left has at least `_STEM` letters.
-_ENDINGS = (
-    "ements", "ement", "ments", "ment", "ingly", "ions",
-    "ion", "ings", "ing", "ities", "ity", "ives", "ive", "ables", "able", "ers", "ors", "er", "or",
-    "ies", "ied", "ed", "es", "ly", "y", "s", "e",
-)  # fmt: skip
-_STEM = 3
-
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in order."""
@@ -52,22 +44,8 @@ def words_of(text: str) -> list[str]:
         if not run.isascii() and _HAN.match(run):
             found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
         else:
-            found.append(_word(run))
+            found.append(_plain(run))
     return found
-
-
-def plain_words(text: str) -> set[str]:
-    """Return the words of a text as they are written, with their endings: in lower case, without
-    accents.
-    """
-    if not text.isascii():
-        text = plain(text)
-    return {_plain(run) for run in _RUNS.findall(_CASE.sub(" ", text))}
-
-
-@functools.lru_cache(maxsize=50_000)
-def _word(run: str) -> str:
-    return _stem(_plain(run))
 
 
 def request_words(text: str) -> dict[str, str]:
@@ -95,19 +73,3 @@ def _plain(word: str) -> str:
         split = unicodedata.normalize("NFKD", word)
         word = "".join(c for c in split if not unicodedata.combining(c))
     return word.lower()[:_MAX_WORD]
-
-
-def _stem(word: str) -> str:
-    """A word without its ending: `translations`, `translating` and `translate` are one."""
-    if not word.isascii() or not word.isalpha():
-        return word
-    stem = word
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _STEM:
-            stem = word[: len(word) - len(ending)]
-            break
-    if len(stem) > _STEM and stem[-1] == stem[-2] and stem[-1] not in "aeiouls":
-        stem = stem[:-1]  # planning, plan
-    if len(stem) > _STEM and stem[-1] in "ey":
-        stem = stem[:-1]
-    return stem

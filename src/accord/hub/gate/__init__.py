@@ -5,18 +5,30 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .breaker import CircuitBreaker as CircuitBreaker
+    from .breakers import FLUSH_S as FLUSH_S
+    from .breakers import Breakers as Breakers
+    from .cards import VIA as VIA
+    from .gate import FORGET_S as FORGET_S
     from .gate import Gate as Gate
+    from .limits import CallLimits as CallLimits
+    from .permits import Permits as Permits
     from .quota import CallQuota as CallQuota
+    from .upstream import SWEEP_S as SWEEP_S
     from .upstream import Upstreams as Upstreams
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "FLUSH_S": "breakers",
+            "FORGET_S": "gate",
+            "SWEEP_S": "upstream",
+            "VIA": "cards",
+            "Breakers": "breakers",
+            "CallLimits": "limits",
             "CallQuota": "quota",
-            "CircuitBreaker": "breaker",
             "Gate": "gate",
+            "Permits": "permits",
             "Upstreams": "upstream",
         },
     )

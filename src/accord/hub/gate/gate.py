@@ -8,46 +8,32 @@ stored can be read while the agent is away.
 import functools
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Callable
+from typing import Any
 
 from ...agent import Agent
-from ...auth import Caller
-from ...model import (
-    A2AError,
-    AgentCard,
-    AgentExtension,
-    AgentSkill,
-    ContentTypeNotSupported,
-    InvalidParams,
-    PermissionDenied,
-    SendMessageRequest,
-    TooManyRequests,
-    now_ms,
-)
+from ...app import App
+from ...auth import Auth, Caller
+from ...engine.skills import definition_of
+from ...model import A2AError, AgentCard, InvalidParams, SendMessageRequest
 from ...operations import Admission, Call, Service
 from ...served import AgentRouter
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
-from ..access import HubRole
+from ..access import Callers
 from ..errors import EntryNotFound
-from ..registry import Entry, fence_line, fence_skill, fence_text, skill_id
-from .quota import CallQuota
-from .upstream import SWEEP_S, Upstreams, key_of
+from ..registry import Entry, Registry
+from .cards import card_out, with_skills
+from .limits import CallLimits
+from .permits import Permits
+from .upstream import Upstreams, key_of
 
-if TYPE_CHECKING:
-    from ..hub import Hub
-
-__all__ = ["VIA", "Gate"]
+__all__ = ["FORGET_S", "Gate"]
 
 log_ = logging.getLogger("accord.hub")
 
 PREFIX = "/agents"
-VIA = "urn:accord:via:1"  # a card of a gateway: which the original is, and whose it was
 FORGET_S = 10.0  # between two looks for tasks that are not to be kept
 FORGET_MOST = 200  # at once
 _SENDS = ("SendMessage", "SendStreamingMessage")
@@ -72,27 +58,34 @@ class _ServedEntry:
 class Gate:
     """Serves the approved entries, each to those who may see and call it."""
 
-    def __init__(self, hub: "Hub") -> None:
-        self._hub = hub
-        self.upstreams = Upstreams(hub)
-        self.quota = CallQuota()
+    def __init__(
+        self,
+        app: App,
+        auth: Auth,
+        registry: Registry,
+        callers: Callers,
+        permits: Permits,
+        limits: CallLimits,
+        upstreams: Upstreams,
+    ) -> None:
+        self._app = app
+        self._auth = auth
+        self._registry = registry
+        self._callers = callers
+        self._permits = permits
+        self._limits = limits
+        self.upstreams = upstreams
         self.keep_none_s = 60.0  # how long ended tasks of entries with `keep=none` can be read
         self._served: dict[str, _ServedEntry] = {}  # by name
-        self._streams: Counter[str] = Counter()  # open, by the entry's id
-        hub.registry.on_change(self._changed)
-        hub.app.mount(PREFIX, self.answer)
-        hub.app.find_tenants(self.service_of)
-        hub.every(FORGET_S, self.forget)
-        hub.every(SWEEP_S, self.upstreams.sweep)
-
-    async def close(self) -> None:
-        await self.upstreams.close()
+        registry.on_change(self._changed)
+        app.mount(PREFIX, self.answer)
+        app.find_tenants(self.service_of)
 
     # Entries
 
     def _changed(self, entry: Entry) -> None:
         """An entry that can be called has its agent ready: what a dead process left is taken up."""
-        known = self._hub.registry.get(entry.name)
+        known = self._registry.get(entry.name)
         if known is None:
             self._served.pop(entry.name, None)
         elif known.id == entry.id and entry.approved:
@@ -100,7 +93,7 @@ class Gate:
             before = self._served.get(entry.name)
             if before is None or before.version != version:
                 agent = self._agent(entry)
-                self._hub.app.engine.add(agent, replaces=True)
+                self._app.engine.add(definition_of(agent), replaces=True)
                 make = functools.partial(self._router, agent, entry.name)
                 self._served[entry.name] = _ServedEntry(version, make)
 
@@ -108,16 +101,18 @@ class Gate:
         agent = Agent.proxy(
             entry.card,
             name=key_of(entry),
-            auth=self._hub.agent.auth,
+            auth=self._auth,
             connect=functools.partial(self.upstreams.connect, key_of(entry)),
         )
         agent.card(functools.partial(card_out, entry))
-        agent.extend_card = functools.partial(self._card_for, entry.name)
+        definition_of(agent).extend_card = functools.partial(self._card_for, entry.name)
         return agent
 
     def _router(self, agent: Agent, name: str) -> AgentRouter:
-        router = self._hub.app.router_for(agent, f"{PREFIX[1:]}/{name}")
-        router.served.service.admit = functools.partial(self._admit, name)
+        router = self._app.router_for(definition_of(agent), f"{PREFIX[1:]}/{name}")
+        service = router.served.service
+        service.admit = functools.partial(self._admit, name)
+        service.admit_upload = functools.partial(self._admit_upload, name)
         return router
 
     def service_of(self, tenant: str) -> Service | None:
@@ -129,15 +124,15 @@ class Gate:
         """Delete tasks that have ended, as their entries' settings say: `keep=none` a minute after
         the end, else after `tasks_days`, if that is sooner than the hub's own retention.
         """
-        store, now = self._hub.app.engine.tasks.store, now_ms()
-        for entry in self._hub.registry.all():
+        store = self._app.engine.tasks.store
+        for entry in self._registry.all():
             settings = entry.settings
             days_s = settings.tasks_days * 24 * 3600
             age_s = self.keep_none_s if settings.keep == "none" else days_s
-            if age_s >= self._hub.app.engine.retention.tasks_s:
+            if age_s >= self._app.engine.retention.tasks_s:
                 continue
-            before_ms = now - int(age_s * 1000)
-            ages = Ages(before_ms, before_ms, keys_ms=0, agent=key_of(entry))
+            age_ms = int(age_s * 1000)
+            ages = Ages(age_ms, age_ms, agent=key_of(entry))
             while await store.purge(ages, FORGET_MOST) >= FORGET_MOST:
                 pass
 
@@ -145,7 +140,7 @@ class Gate:
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request below `/agents`."""
-        watcher, since_s = self._hub.app.on_exchange, time.monotonic()
+        watcher, since_s = self._app.on_exchange, time.monotonic()
         answer = await self._answer(request)
         return answer if watcher is None else watcher(request, answer, since_s)
 
@@ -154,32 +149,31 @@ class Gate:
         inner = request.below(f"{PREFIX}/{name}")
         try:
             if name == ".well-known":
-                place = f"{self._hub.address}{PREFIX}/NAME"
+                place = f"{self._app.address}{PREFIX}/NAME"
                 raise EntryNotFound(
                     f"no agent is at {PREFIX} itself. A client that resolves addresses against "
                     f"{place} leaves out the name: give it {place}/ with the slash"
                 )
-            caller = await self._hub.caller_of(request)
-            entry = self._hub.registry.get_visible(name, caller)
-            served = self._served.get(name)
-            if entry is None or served is None:
-                raise self._hub.missing(caller, name)
+            caller = await self._callers.of(request)
+            entry, served = self._registry.find(name, caller), self._served.get(name)
+            if served is None:
+                raise EntryNotFound.of_agent(name)
             if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
                 return self._original(entry, caller)
             router = served.router
             if inner.target.path in router.card_paths and request.target.verb in ("GET", "HEAD"):
                 return self._card_endpoint(served, entry, caller)(inner)
         except A2AError as error:
-            return self._hub.app.refusal(inner, error)
+            return self._app.refusal(inner, error)
         except Exception:
-            return self._hub.app.refusal(inner, opaque())
+            return self._app.refusal(inner, opaque())
         return await router.answer_as(inner, caller)
 
     # Cards
 
     def _original(self, entry: Entry, caller: Caller) -> HttpResponse:
         """The approved card as it came. It names the agent's own addresses."""
-        if not self._hub.people.person(caller).owns(entry.owner):
+        if not self._permits.owns(caller, entry):
             raise EntryNotFound(
                 f"the original card of {entry.name} is for its owner and for admins",
                 fix=f"read {PREFIX}/{entry.name}/.well-known/agent-card.json",
@@ -188,185 +182,53 @@ class Gate:
 
     def _card_endpoint(self, served: _ServedEntry, entry: Entry, caller: Caller) -> CardEndpoint:
         """The card as this caller sees it: with the skills they may see and call."""
-        skills = tuple(self._allowed(entry, caller))
+        skills = tuple(self._permits.skills(entry, caller))
         found = served.cards.get(skills)
         if found is None:
             router = served.router
 
             def card(base: str) -> AgentCard:
-                return _with_skills(router.served.card(base), skills)
+                return with_skills(router.served.card(base), skills)
 
             found = served.cards[skills] = router.card_endpoint_of(card)
         return found
 
     def _card_for(self, name: str, card: AgentCard, caller: Caller) -> AgentCard:
-        entry = self._hub.registry.get(name)
-        return card if entry is None else _with_skills(card, self._allowed(entry, caller))
-
-    def _allowed(self, entry: Entry, caller: Caller) -> list[str]:
-        policy = self._hub.policy
-        return [
-            skill.id
-            for skill in entry.card.skills
-            if policy.decide(caller, entry, skill.id, "call").is_allowed
-            and policy.decide(caller, entry, skill.id, "see").is_allowed
-        ]
+        entry = self._registry.get(name)
+        return card if entry is None else with_skills(card, self._permits.skills(entry, caller))
 
     # Calls
 
     async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Admission:
         """Decide on a call, once for every binding and version, before anything is done."""
-        entry = self._hub.registry.get_visible(name, call.caller)
+        entry = self._registry.get_visible(name, call.caller)
         if entry is None:
             what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
             raise InvalidParams(what, violations=(("tenant", what),))
-        release = self._take_stream(entry) if operation in _STREAMS else None
+        release = self._limits.take_stream(entry) if operation in _STREAMS else None
         try:
             if operation in _SENDS:
-                request = await self._admit_send(entry, call, request)
+                request = self._admit_send(entry, call, request)
         except BaseException:
             if release is not None:
                 release()
             raise
         return Admission(request, release)
 
-    async def _admit_send(
+    def _admit_upload(self, name: str, caller: Caller) -> None:
+        """Decide on a file that is uploaded for a message to come."""
+        self._permits.permit_upload(self._registry.find(name, caller), caller)
+
+    def _admit_send(
         self, entry: Entry, call: Call, request: SendMessageRequest
     ) -> SendMessageRequest:
         message = request.message
         metadata = (request.metadata or {}) | (message.metadata or {})
         named = metadata.get("skill")
         modes = request.configuration.accepted_output_modes if request.configuration else []
-        skill = await self._permit(
+        skill = self._permits.permit_entry(
             entry, call.caller, named if isinstance(named, str) else "", modes
         )
         if skill and skill != named:
             message.metadata = {**(message.metadata or {}), "skill": skill}
         return request
-
-    async def permit(self, name: str, caller: Caller, skill: str) -> tuple[str, str]:
-        """Decide on a message to an entry, for whoever sends it another way. Return the entry's
-        `key_of`, and the skill the message may use; empty for any.
-
-        Raises:
-            InvalidParams: There is no such agent, or none for this caller.
-            PermissionDenied, TooManyRequests, ContentTypeNotSupported
-        """
-        entry = self._hub.registry.get_visible(name, caller)
-        if entry is None:
-            what = f"no agent {name!r:.80} here; name a skill as agent/skill"
-            raise InvalidParams(what, violations=(("message.metadata.skill", what),))
-        return key_of(entry), await self._permit(entry, caller, skill, ())
-
-    async def _permit(self, entry: Entry, caller: Caller, named: str, modes: Sequence[str]) -> str:
-        choice = self._hub.policy.choose_skill(caller, entry, skill_id(entry.card, named))
-        if not choice.decision.is_allowed:
-            person, reason = self._hub.people.person(caller), choice.decision.reason
-            if person.role is HubRole.GUEST:
-                self._hub.refused_guests.count(entry.name)
-            else:
-                await self._hub.audit.write(person.name, "call.refused", entry.name, reason)
-            raise PermissionDenied(reason)
-        self._check_limits(entry, caller, choice.decision.limit)
-        _check_modes(entry, choice.skill, modes)
-        return choice.skill
-
-    def _take_stream(self, entry: Entry) -> Callable[[], None]:
-        """Count a stream from before it begins: those that come together are counted too. Return
-        what to call when it has ended.
-        """
-        streams, id_ = self._streams, entry.id
-        most = entry.settings.limits.get("open_streams", 0)
-        if most and streams[id_] >= most:
-            raise TooManyRequests(
-                f"agent {entry.name!r} has {most} open streams, as many as it may",
-                retry_after_s=5,
-                limit="open_streams of the entry",
-            )
-        streams[id_] += 1
-
-        def release() -> None:
-            streams[id_] -= 1
-            if not streams[id_]:
-                del streams[id_]
-
-        return release
-
-    def _check_limits(self, entry: Entry, caller: Caller, of_rule: int) -> None:
-        limits, who, name = entry.settings.limits, caller.identity, entry.name
-        of_caller = self._hub.settings.calls_per_minute
-        if of_caller and self._hub.people.person(caller).role is not HubRole.ADMIN:
-            self.quota.take(
-                ("caller", who), of_caller, "calls_per_minute of a caller", "agents of this hub"
-            )
-        if most := limits.get("calls_per_minute", 0):
-            self.quota.take(
-                ("entry", entry.id), most, "calls_per_minute of the entry", f"agent {name!r}"
-            )
-        if of_rule:
-            self.quota.take(
-                ("rule", entry.id, who), of_rule, "limit of a rule", f"agent {name!r} by you"
-            )
-        if most := limits.get("open_tasks", 0):
-            runs = self._hub.app.engine.runs.running()
-            if sum(run.log.namespace.agent == key_of(entry) for run in runs) >= most:
-                raise TooManyRequests(
-                    f"agent {name!r} has {most} open tasks, as many as it may",
-                    retry_after_s=5,
-                    limit="open_tasks of the entry",
-                )
-
-
-def card_out(entry: Entry, card: AgentCard) -> AgentCard:
-    """A card of the gateway: the agent's, with the hub's addresses and what the hub provides."""
-    card.name = fence_line(entry.card.name, 120)
-    card.description = fence_text(entry.settings.description or entry.card.description)
-    card.version = fence_line(entry.card.version, 80)
-    card.skills = [_fenced(skill) for skill in entry.card.skills]
-    params = {"sha256": entry.card_sha256}
-    if entry.signature.key_id:
-        params |= {"signedBy": entry.signature.key_id, "thumbprint": entry.signature.thumbprint}
-    card.capabilities.extended_agent_card = True
-    card.capabilities.extensions.append(
-        AgentExtension(
-            uri=VIA,
-            description="A gateway: the owner of the agent finds its own card at card/original.",
-            params=params,
-        )
-    )
-    return card
-
-
-def _fenced(skill: AgentSkill) -> AgentSkill:
-    """A skill in words that hide nothing. Its id stays: callers name it."""
-    words = fence_skill(skill)
-    return msgspec.structs.replace(
-        skill,
-        name=words["name"],
-        description=words["description"],
-        tags=words["tags"],
-        examples=words["examples"],
-        security_requirements=[],
-    )
-
-
-def _with_skills(card: AgentCard, allowed: Any) -> AgentCard:
-    skills = [skill for skill in card.skills if skill.id in allowed]
-    return msgspec.structs.replace(card, skills=skills)
-
-
-def _check_modes(entry: Entry, skill: str, wanted: Sequence[str]) -> None:
-    """Raise ContentTypeNotSupported if the agent gives nothing the caller takes."""
-    card = entry.card
-    given = {
-        mode
-        for one in card.skills
-        if not skill or one.id == skill
-        for mode in one.output_modes or card.default_output_modes
-    }
-    if not wanted or not given or "*/*" in (*wanted, *given) or given & set(wanted):
-        return
-    raise ContentTypeNotSupported(
-        f"you take {', '.join(wanted)}; agent {entry.name!r} gives {', '.join(sorted(given))}",
-        parameter="configuration.acceptedOutputModes",
-    )

@@ -31,7 +31,7 @@ _AWAY = (Category.DNS, Category.REFUSED, Category.TLS, Category.TIMEOUT)
 
 
 class Speed(NamedTuple):
-    """How fast an agent answers; None where there is too little to tell."""
+    """How fast an agent answers; None where too little is known."""
 
     p50_ms: float | None = None
     p95_ms: float | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...check import CheckReport
-from ..storage import Database
+from ...store import Database, Sql
 from .health import Speed
 
 __all__ = ["HourResult", "ProbeResults"]
@@ -37,7 +37,8 @@ class ProbeResults:
         """Store the result of a probe. `ms` is None if its time says nothing about the agent."""
         ms = _UNKNOWN if ms is None else ms
         hour = at_ms - at_ms % HOUR_MS
-        async with self._db.transaction() as db:
+
+        async def write(db: Sql) -> None:
             await db.execute(
                 "INSERT INTO probes (agent, at_ms, ok, category, ms) VALUES (?,?,?,?,?)",
                 *(agent, at_ms, int(is_ok), category, ms),
@@ -49,6 +50,8 @@ class ProbeResults:
                 "hours.slowest_ms THEN excluded.slowest_ms ELSE hours.slowest_ms END",
                 *(agent, hour, int(is_ok), max(ms, 0)),
             )
+
+        await self._db.write(write)
 
     async def speed(self, agent: str, now: int) -> Speed:
         """How fast and how reliable an agent was."""

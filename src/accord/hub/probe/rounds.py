@@ -5,7 +5,7 @@ several processes each is made once. A process that dies with one leaves it to t
 
 | round | what | when |
 |---|---|---|
-| card | fetch the card, compare | 5 min, 1 min for agents that beat; up to 6 h while gone |
+| card | fetch the card, compare | 5 min, 1 min for agents that send heartbeats; up to 6 h while gone |
 | reach | `GetTask` of a random id on every interface | 60 s, unless a call has succeeded meanwhile; down: 1, 2, 4 … 30 min |
 | message | a real message | when approved, daily; not if the entry's `probe` is free or off |
 | checks | all conformance checks | when a card is approved, weekly; likewise |
@@ -15,7 +15,7 @@ import asyncio
 import functools
 import logging
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -28,15 +28,15 @@ from ...check import (
     probe_message,
     run_checks,
 )
-from ...model import A2AError, now_ms
-from ...net import host_of, origin_of
-from ..registry import Entry, EntryState
+from ...model import A2AError
+from ...net import backoff_s, host_of, origin_of
+from ...store import Database
+from ..access import Networks, Vault
+from ..registry import CardVersions, Entry, EntryState, HealthRecords, Registry
+from ..settings import HubSettings
 from .busy import LoopWatch
 from .health import after_message, after_reach
 from .results import ProbeResults
-
-if TYPE_CHECKING:
-    from ..hub import Hub
 
 __all__ = ["Prober"]
 
@@ -53,9 +53,24 @@ ROUNDS = ("card", "reach", "message", "checks")
 class Prober:
     """Makes the rounds of a hub, at most 20 at once and one per host."""
 
-    def __init__(self, hub: "Hub") -> None:
-        self._hub = hub
-        self.results = ProbeResults(hub.db)
+    def __init__(
+        self,
+        db: Database,
+        registry: Registry,
+        versions: CardVersions,
+        health: HealthRecords,
+        vault: Vault,
+        networks: Networks,
+        settings: HubSettings,
+    ) -> None:
+        self._db = db
+        self._registry = registry
+        self._versions = versions
+        self._health = health
+        self._vault = vault
+        self._networks = networks
+        self._settings = settings
+        self.results = ProbeResults(db)
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._hosts: dict[str, asyncio.Lock] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -63,11 +78,11 @@ class Prober:
         self._approved: dict[str, int] = {}  # the card version that has been checked
         self._succeeded: dict[str, int] = {}  # when a call last did, by name
         self._cleaned = 0
-        hub.registry.on_change(self._take)
+        registry.on_change(self._take)
 
     def succeeded(self, name: str) -> None:
         """A caller's call has just succeeded: no probe has to find out."""
-        self._succeeded[name] = now_ms()
+        self._succeeded[name] = self._db.now_ms()
 
     def _take(self, entry: Entry) -> None:
         if entry.state is EntryState.APPROVED and self._approved.get(entry.id) != entry.approved:
@@ -78,18 +93,18 @@ class Prober:
 
     async def tick(self) -> None:
         """Begin the rounds that are due."""
-        now = now_ms()
+        now = self._db.now_ms()
         await self._schedule(now)
-        rows = await self._hub.db.fetch(
+        rows = await self._db.fetch(
             "SELECT agent, round, due_ms, version FROM rounds WHERE due_ms <= ? "
             "ORDER BY due_ms LIMIT 200",
             now,
         )
-        entries = {entry.id: entry for entry in self._hub.registry.all()}
+        entries = {entry.id: entry for entry in self._registry.all()}
         for row in rows:
             entry = entries.get(row["agent"])
             if entry is None or entry.state is not EntryState.APPROVED:
-                await self._hub.db.execute("DELETE FROM rounds WHERE agent = ?", row["agent"])
+                await self._db.execute("DELETE FROM rounds WHERE agent = ?", row["agent"])
                 self._approved.pop(row["agent"], None)
                 continue
             key = (entry.id, row["round"])
@@ -112,7 +127,7 @@ class Prober:
         new, self._new = self._new, {}
         for entry in new.values():
             for name in ROUNDS:
-                await self._hub.db.execute(
+                await self._db.execute(
                     "INSERT INTO rounds (agent, round, due_ms, version) VALUES (?,?,?,?) "
                     "ON CONFLICT (agent, round) DO UPDATE SET due_ms = excluded.due_ms, "
                     "version = excluded.version WHERE rounds.version <> excluded.version",
@@ -120,7 +135,7 @@ class Prober:
                 )
 
     async def _claim(self, row: dict[str, Any], next_ms: int) -> bool:
-        count = await self._hub.db.execute(
+        count = await self._db.execute(
             "UPDATE rounds SET due_ms = ? WHERE agent = ? AND round = ? AND due_ms = ?",
             *(next_ms, row["agent"], row["round"], row["due_ms"]),
         )
@@ -128,9 +143,9 @@ class Prober:
 
     def _pause_s(self, entry: Entry, round_: str) -> float:
         """How long until the round after this one."""
-        settings = self._hub.settings
+        settings = self._settings
         usual = {
-            "card": settings.card_s / (5 if entry.settings.beats else 1),
+            "card": settings.card_s / (5 if entry.settings.heartbeats else 1),
             "reach": settings.reach_s,
             "message": settings.message_s,
             "checks": settings.check_s,
@@ -138,13 +153,13 @@ class Prober:
         misses = int(entry.health.detail.get("misses", 0))
         if round_ == "reach" and entry.health.state in ("down", "gone"):
             most = _GONE_MOST_S if entry.health.state == "gone" else _DOWN_MOST_S
-            usual = min(usual * 2 ** min(misses, 16), max(most, usual))
+            usual = backoff_s(misses, first_s=usual, most_s=max(most, usual))
         if round_ == "card" and entry.health.state == "gone":
             usual = max(usual, _GONE_MOST_S)
         return usual * random.uniform(1 - JITTER, 1 + JITTER)
 
     async def _run(self, name: str, round_: str) -> None:
-        entry = self._hub.registry.get(name)
+        entry = self._registry.get(name)
         if entry is None:
             return
         try:
@@ -170,6 +185,11 @@ class Prober:
             self._hosts = {h: lock for h, lock in self._hosts.items() if lock.locked()}
         return self._hosts.setdefault(host, asyncio.Lock())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round is being made here."""
+        return bool(self._tasks)
+
     async def close(self) -> None:
         """End the rounds that run."""
         tasks = list(self._tasks.values())
@@ -181,50 +201,50 @@ class Prober:
 
     async def _card(self, entry: Entry) -> None:
         if entry.card_url and entry.settings.probe != "off":
-            await self._hub.registry.refresh(entry.name)
+            await self._versions.refresh(entry.name)
 
     async def _reach(self, entry: Entry) -> None:
         if entry.settings.probe == "off":
             return
         last = self._succeeded.pop(entry.name, 0)
-        if now_ms() - last < 1000 * self._hub.settings.reach_s and entry.health.state == "up":
+        if self._db.now_ms() - last < 1000 * self._settings.reach_s and entry.health.state == "up":
             return
         await self.reach_now(entry)
 
     async def reach_now(self, entry: Entry) -> Entry:
         """Probe an agent without making it work, and store its health."""
-        begun = now_ms()
-        card, auth = self._hub.vault.for_card(entry, None)
-        guard = self._hub.networks.guard()
+        begun = self._db.now_ms()
+        card, auth = self._vault.for_card(entry, None)
+        guard = self._networks.guard()
         async with LoopWatch() as watch:
             report: ProbeReport = await probe(card, timeout_s=TIMEOUT_S, guard=guard, auth=auth)
-        now = now_ms()
+        now = self._db.now_ms()
         times = [one.ms for one in report.interfaces if one.is_ok]
         # If the hub itself was busy, the time is not the agent's.
         ms = None if watch.was_busy else max(times, default=0)
         await self.results.add(entry.id, now, is_ok=bool(times), category=report.category, ms=ms)
         speed = await self.results.speed(entry.id, now)
-        current = self._hub.registry.get(entry.name) or entry
+        current = self._registry.get(entry.name) or entry
         found = after_reach(current.health, report, now, speed)
-        return await self._hub.registry.set_health(entry.name, found, begun)
+        return await self._health.set_health(entry.name, found, begun)
 
     async def _message(self, entry: Entry) -> None:
         await self.message_now(entry)
 
     async def message_now(self, entry: Entry) -> Entry:
         """Send an agent a real message, and store its health."""
-        begun = now_ms()
-        card, auth = self._hub.vault.for_card(entry, None)
+        begun = self._db.now_ms()
+        card, auth = self._vault.for_card(entry, None)
         found: InterfaceProbe = await probe_message(
             card,
             message=entry.settings.probe_message or MESSAGE,
             timeout_s=TIMEOUT_S,
-            guard=self._hub.networks.guard(),
+            guard=self._networks.guard(),
             auth=auth,
         )
-        current = self._hub.registry.get(entry.name) or entry
-        health = after_message(current.health, found, now_ms())
-        return await self._hub.registry.set_health(entry.name, health, begun)
+        current = self._registry.get(entry.name) or entry
+        health = after_message(current.health, found, self._db.now_ms())
+        return await self._health.set_health(entry.name, health, begun)
 
     async def _checks(self, entry: Entry) -> None:
         await self.check_now(entry)
@@ -236,17 +256,17 @@ class Prober:
         place: Any
         if entry.card_url and entry.approved == entry.latest:
             place = entry.card_url
-            auth = self._hub.vault.for_origin(entry, origin_of(place), None)
+            auth = self._vault.for_origin(entry, origin_of(place), None)
         else:
-            place, auth = self._hub.vault.for_card(entry, None)
+            place, auth = self._vault.for_card(entry, None)
         report = await run_checks(
             place,
             message=entry.settings.probe_message or MESSAGE,
             timeout_s=TIMEOUT_S,
-            guard=self._hub.networks.guard(),
+            guard=self._networks.guard(),
             auth=auth,
         )
         report = msgspec.structs.replace(report, agent=entry.name)  # not what its card calls it
-        await self.results.keep_checks(entry.id, now_ms(), report)
-        await self._hub.registry.set_score(entry.name, report.score)
+        await self.results.keep_checks(entry.id, self._db.now_ms(), report)
+        await self._health.set_score(entry.name, report.score)
         return report

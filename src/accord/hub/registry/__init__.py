@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .admission import AgentAdmission as AgentAdmission
     from .cards import CardReader as CardReader
     from .entries import HEALTH_STATES as HEALTH_STATES
     from .entries import CardVersion as CardVersion
@@ -15,38 +16,43 @@ if TYPE_CHECKING:
     from .entries import SignatureReport as SignatureReport
     from .entries import Visibility as Visibility
     from .entries import origins_of as origins_of
-    from .fence import UNTRUSTED as UNTRUSTED
-    from .fence import fence_card as fence_card
-    from .fence import fence_id as fence_id
-    from .fence import fence_line as fence_line
-    from .fence import fence_skill as fence_skill
-    from .fence import fence_text as fence_text
-    from .fence import plain as plain
-    from .fence import skill_id as skill_id
+    from .health import HealthRecords as HealthRecords
     from .registry import Registry as Registry
+    from .sanitizer import UNTRUSTED as UNTRUSTED
+    from .sanitizer import plain as plain
+    from .sanitizer import sanitize_card as sanitize_card
+    from .sanitizer import sanitize_id as sanitize_id
+    from .sanitizer import sanitize_line as sanitize_line
+    from .sanitizer import sanitize_skill as sanitize_skill
+    from .sanitizer import sanitize_text as sanitize_text
+    from .sanitizer import skill_id as skill_id
+    from .versions import CardVersions as CardVersions
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "AgentAdmission": "admission",
             "CardReader": "cards",
             "CardVersion": "entries",
+            "CardVersions": "versions",
             "Entry": "entries",
             "EntrySettings": "entries",
             "EntryState": "entries",
             "HEALTH_STATES": "entries",
             "Health": "entries",
+            "HealthRecords": "health",
             "Registry": "registry",
             "SignatureReport": "entries",
-            "UNTRUSTED": "fence",
+            "UNTRUSTED": "sanitizer",
             "Visibility": "entries",
-            "fence_card": "fence",
-            "fence_id": "fence",
-            "fence_line": "fence",
-            "fence_skill": "fence",
-            "fence_text": "fence",
+            "sanitize_card": "sanitizer",
+            "sanitize_id": "sanitizer",
+            "sanitize_line": "sanitizer",
+            "sanitize_skill": "sanitizer",
+            "sanitize_text": "sanitizer",
             "origins_of": "entries",
-            "plain": "fence",
-            "skill_id": "fence",
+            "plain": "sanitizer",
+            "skill_id": "sanitizer",
         },
     )

@@ -13,10 +13,11 @@ from ...client.discovery import Cards, card_of, get_card, read_json
 from ...engine import offload
 from ...model import A2AError, AgentCard
 from ...net import AgentFault, Guard, Http, Network, origin_of
+from ...protocol import NEWEST
 from ..access import TrustedKeys
-from ..errors import CannotAdd
+from ..errors import CannotAdd, address_fix
 from .entries import SignatureReport
-from .fence import SKILLS, fence_line, harmless, suspicious
+from .sanitizer import SKILLS, harmless, sanitize_line, suspicious
 
 __all__ = ["CardReader", "ReadCard"]
 
@@ -71,7 +72,7 @@ class CardReader:
         except ValueError as error:
             raise CannotAdd(
                 f"{url[:200]} can't be called: {error}",
-                fix="an admin allows private networks with: accord hub network add HOST",
+                fix=address_fix(url),
             ) from None
         http = self.http()
         try:
@@ -123,7 +124,7 @@ class CardReader:
             url=url,
             raw=raw,
             card=card,
-            notes=tuple(fence_line(note, 300) for note in notes[:NOTES]),
+            notes=tuple(sanitize_line(note, 300) for note in notes[:NOTES]),
             signature=signature,
             warnings=warnings,
         )
@@ -141,7 +142,7 @@ _NO_CARD = card_of(
         "description": "",
         "version": "",
         "supportedInterfaces": [
-            {"url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+            {"url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": NEWEST}
         ],
         "capabilities": {},
         "defaultInputModes": [],

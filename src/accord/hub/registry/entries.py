@@ -1,4 +1,4 @@
-"""What the registry knows of an agent."""
+"""An agent as the registry knows it."""
 
 import contextlib
 from enum import StrEnum
@@ -32,7 +32,7 @@ LIMITS = ("calls_per_minute", "open_tasks", "open_streams")  # of an entry
 
 
 class EntryState(StrEnum):
-    """Where an entry stands: pending → approved ⇄ suspended → retired."""
+    """Name the state of an entry: pending → approved ⇄ suspended → retired."""
 
     PENDING = "pending"  # waits for an admin; nobody else sees or calls it
     APPROVED = "approved"
@@ -41,7 +41,7 @@ class EntryState(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Who finds an approved entry."""
+    """Say who finds an approved entry."""
 
     PUBLIC = "public"
     TEAM = "team"
@@ -49,7 +49,7 @@ class Visibility(StrEnum):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent was when it was last probed."""
+    """Say how an agent was when it was last probed."""
 
     state: HealthState = "new"
     category: str = ""  # DNS, REFUSED, TLS, TIMEOUT, NOT_FOUND, ...
@@ -63,29 +63,29 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an owner may set of an entry."""
+    """Hold the settings of an entry that its owner may change."""
 
     # What a changed card does: `hold` lets notable changes pass and material ones wait, `follow`
     # passes all while the origins stay, `pin` has everything wait.
     changes: Literal["hold", "follow", "pin"] = "hold"
     # With `changes=hold`: whether changed texts that the agent is chosen by wait too.
     texts: Literal["hold", "follow"] = "hold"
-    beats: bool = False  # the agent says by itself that it lives
+    heartbeats: bool = False  # the agent says by itself that it lives
     honours_skill: bool = (
         False  # it does what metadata.skill names, though its card does not say so
     )
     description: str = ""  # instead of the card's
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()  # found by search, and named by rules, beside those of the card
     probe: Literal["on", "free", "off"] = "on"  # free: no message is sent, only free probes
-    probe_message: str = ""
-    keep: Literal["tasks", "none"] = "tasks"
-    tasks_days: float = 30.0
-    limits: dict[str, int] = {}  # of LIMITS
-    extra: dict[str, Any] = {}
+    probe_message: str = ""  # what the daily message says
+    keep: Literal["tasks", "none"] = "tasks"  # none: tasks go a minute after their end
+    tasks_days: float = 30.0  # for which tasks are kept after their end
+    limits: dict[str, int] = {}  # how much may be asked of the agent, by the name of the limit
+    extra: dict[str, Any] = {}  # free for its owner
 
 
 class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a card's signatures."""
+    """Report what is known of the signatures of a card."""
 
     status: Literal["unsigned", "trusted", "unknown key", "invalid"] = "unsigned"
     key_id: str = ""  # of the key that verified a signature; empty if none did

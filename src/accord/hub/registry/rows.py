@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from ...model import AgentCard
+from ...store import SqlRow
 from ..errors import EntryNotFound
-from ..storage import Row, Transaction
+from ..records import Change
 from .cards import ReadCard
 from .entries import (
     CardVersion,
@@ -45,11 +46,11 @@ CARD_COLUMNS = (
 )
 
 
-def health_of(row: Row) -> Health:
+def health_of(row: SqlRow) -> Health:
     return msgspec.json.decode(row["health"], type=Health)
 
 
-def entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Entry:
+def entry_of(row: SqlRow, version: CardVersion, members: tuple[Member, ...]) -> Entry:
     return Entry(
         id=row["id"],
         name=row["name"].partition("~")[0],
@@ -77,7 +78,7 @@ def entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Ent
     )
 
 
-def version_of(row: Row) -> CardVersion:
+def version_of(row: SqlRow) -> CardVersion:
     return CardVersion(
         n=row["n"],
         sha256=row["sha256"],
@@ -92,12 +93,12 @@ def version_of(row: Row) -> CardVersion:
     )
 
 
-async def is_taken(db: Transaction, name: str) -> bool:
+async def is_taken(db: Change, name: str) -> bool:
     """Return whether an entry has this name."""
     return await db.fetch_one("SELECT id FROM agents WHERE name = ?", name) is not None
 
 
-async def free_name(db: Transaction, name: str) -> str:
+async def free_name(db: Change, name: str) -> str:
     """Return the name, or the first of name-2, name-3, ... that is free."""
     n, found = 1, name
     while await is_taken(db, found):
@@ -106,13 +107,13 @@ async def free_name(db: Transaction, name: str) -> str:
     return found
 
 
-async def touch(db: Transaction, entry: Entry) -> None:
+async def touch(db: Change, entry: Entry) -> None:
     await db.execute(
         "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", db.changed, entry.id
     )
 
 
-async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
+async def decide(db: Change, entry: Entry, n: int, decision: str) -> None:
     found = await db.execute(
         "UPDATE cards SET decision = ? WHERE agent = ? AND n = ?", decision, entry.id, n
     )
@@ -121,7 +122,7 @@ async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
 
 
 async def drop_undecided(
-    db: Transaction, agent: str, needed: tuple[int, int], most: int, most_bytes: int
+    db: Change, agent: str, needed: tuple[int, int], most: int, most_bytes: int
 ) -> None:
     """Delete versions of a card that nobody decided on, except for the last ones and `needed`."""
     await db.execute(
@@ -136,7 +137,7 @@ async def drop_undecided(
 
 
 async def insert_card(
-    db: Transaction,
+    db: Change,
     agent: str,
     n: int,
     found: ReadCard,

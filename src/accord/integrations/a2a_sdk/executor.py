@@ -8,7 +8,7 @@ from typing import Any
 
 from ...agent import Agent
 from ...auth import Caller
-from ...engine.skills import Cancellation, Context
+from ...engine.skills import Cancellation, Context, definition_of
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -68,7 +68,7 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
         )(runner.run)
     if not told.skills:
         agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
-    for made in agent.skills.values():
+    for made in definition_of(agent).skills.values():
         made.on_cancel = runner.cancel_waiting
 
     @agent.card
@@ -89,7 +89,7 @@ def add_skills(agent: Agent, executor: Any, options: Any = None) -> None:
         raise TypeError("an AgentExecutor takes no options; give them to its constructor")
     runner = _Runner(executor, installed())
     agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
-    agent.skills["execute"].on_cancel = runner.cancel_waiting
+    definition_of(agent).skills["execute"].on_cancel = runner.cancel_waiting
 
 
 def _no_card() -> AgentCard:

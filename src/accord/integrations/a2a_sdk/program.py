@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ...app import App
+from ...engine.skills import definition_of
 from ...protocol.v1 import codec as v1
 from ...server.http import is_public_name
 from .executor import agent_of
@@ -138,8 +139,9 @@ class _Served:
         agent = agent_of(executor, card)
         if extended is not None:
             told = sdk.card(extended)
-            agent.is_extended_card_public = True  # as a2a-sdk does: it asks nobody
-            agent.extend_card = lambda made, caller: _extended(made, told)
+            definition = definition_of(agent)
+            definition.is_extended_card_public = True  # as a2a-sdk does: it asks nobody
+            definition.extend_card = lambda made, caller: _extended(made, told)
         if modifier is not None:
             log_.warning("card modifiers are not called under accord run")
         options = dict(self._options)

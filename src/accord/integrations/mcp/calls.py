@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as mcp
@@ -13,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
 from ... import observe
-from ...client import AgentFault, Client, ClientReply, Stream
+from ...client import AgentFault, Client, ClientReply, Stream, answering
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -25,10 +26,10 @@ from ...model import (
     UnsupportedOperation,
 )
 from ..remote import RemoteTool, described_result, follow, question_of, still_working
-from .content import content_of, structured_of
+from .content import content_of, load_files, structured_of
 from .forms import form_of
 
-__all__ = ["AgentCall", "failed"]
+__all__ = ["AgentCall", "CallResult", "failed", "question_id"]
 
 _ROUNDS_SINCE = "2026-07-28"  # a server asks in the result of a call, and the call is repeated
 _MAX_ROUNDS = 9  # after which we ask for no more: clients give up after 10
@@ -38,6 +39,10 @@ _LITTLE = 0.001  # what an event that has no number of its own adds, beside thos
 _MAX_PROGRESS = 500  # characters of a message about progress
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
 _AUTHORIZED = "The user says that this is done."
+
+
+# The last is a task of MCP, for which the SDK has no type.
+CallResult: TypeAlias = mcp.CallToolResult | mcp.InputRequiredResult | dict[str, Any]
 
 
 class _Unanswered(Exception):
@@ -64,6 +69,8 @@ class AgentCall:
         ctx: The request.
         params: Its parameters.
         wait_s: How long the agent may work before the result says that it still does.
+        on_long: Makes the result then, of the reply so far; None: the call is repeated, or the
+          model is told.
     """
 
     def __init__(
@@ -73,19 +80,21 @@ class AgentCall:
         ctx: ServerRequestContext[Any, Any],
         params: mcp.CallToolRequestParams,
         wait_s: float,
+        on_long: Callable[[ClientReply], dict[str, Any]] | None = None,
     ) -> None:
         self._client = client
         self._tool = tool
         self._ctx = ctx
         self._params = params
         self._wait_s = wait_s
+        self._on_long = on_long
         self._arguments = params.arguments or {}
         self._task_id = ""
         self._progress: float = 0
         self._total: float | None = None  # once the agent has said one
         self._round = 1
 
-    async def run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
+    async def run(self) -> CallResult:
         meta = self._ctx.meta or {}
         observe.enter(str(meta.get("traceparent") or ""), str(meta.get("tracestate") or ""))
         # In a task of its own: what is cancelled by the SDK can't await anything any more.
@@ -103,26 +112,28 @@ class AgentCall:
         except AgentFault as error:
             return failed(f"{self._tool.agent} gave no answer: {error}")
 
-    async def _run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
+    async def _run(self) -> CallResult:
         try:
             reply = await (self._begin() if self._params.request_state is None else self._go_on())
             while reply.state in INTERRUPTED:
-                request = self._request(reply)
+                request = self.request(reply)
                 if request is None or self._round >= _MAX_ROUNDS:
-                    return self._question(reply)
+                    return self.question(reply)
                 if self._has_rounds:
                     return self._again(reply, {_QUESTION: request})
                 try:
                     elicited = await self._elicit(request)
                 except MCPError:  # it can't be asked after all
-                    return self._question(reply)
-                reply = await self._send(self._answer(reply, elicited))
+                    return self.question(reply)
+                reply = await self._send(self._answer(reply, elicited), reply)
         except _Unanswered:
-            await self._cancel()
+            await self.cancel()
             return failed(f"The user did not answer {self._tool.agent}; its task was canceled.")
+        if self._on_long is not None and not _is_over(reply):
+            return self._on_long(reply)
         if self._has_rounds and not _is_over(reply) and self._round < _MAX_ROUNDS:
             return self._again(reply, None)
-        return self._result(reply)
+        return await self.result(reply)
 
     async def _begin(self) -> ClientReply:
         """The first round, or the only one."""
@@ -137,20 +148,38 @@ class AgentCall:
         self._round = rounds.number + 1
         response = (self._params.input_responses or {}).get(_QUESTION)
         reply = ClientReply(self._client, await self._client.get(self._task_id))
-        if not rounds.question or _question_id(reply) != rounds.question:
+        if not rounds.question or question_id(reply) != rounds.question:
             return await self._follow()  # it works still, or this answer has arrived before
         if not isinstance(response, mcp.ElicitResult):
             return reply
-        return await self._send(self._answer(reply, response))
+        return await self._send(self._answer(reply, response), reply)
 
     # The agent's side
 
-    async def _send(self, content: Any) -> ClientReply:
+    async def look(self, task_id: str) -> ClientReply:
+        """Return a task of an earlier call as it is."""
+        self._task_id = task_id
+        return ClientReply(self._client, await self._client.get(task_id))
+
+    async def give(self, reply: ClientReply, result: mcp.ElicitResult) -> None:
+        """Pass on the user's answer, and don't wait for what comes of it."""
+        try:
+            answer = self._answer(reply, result)
+        except _Unanswered:
+            await self.cancel()
+        else:
+            await self._client.send(
+                answer, task_id=reply.task_id, metadata=answering(reply), wait=False
+            )
+
+    async def _send(self, content: Any, asked: ClientReply | None = None) -> ClientReply:
+        """Send a message. An answer names the question it was shown with, and answers no other."""
         is_first = not self._task_id
         stream = self._client.stream(
             content,
             skill=self._tool.skill if is_first else "",
             task_id=self._task_id,
+            metadata=answering(asked) if asked is not None else None,
         )
         return await self._read(stream, is_answer=not is_first)
 
@@ -193,7 +222,8 @@ class AgentCall:
             self._progress, self._total, said[:_MAX_PROGRESS] or None
         )
 
-    async def _cancel(self) -> None:
+    async def cancel(self) -> None:
+        """Cancel the task, if there is one; whatever comes of it."""
         if self._task_id:
             with contextlib.suppress(A2AError, AgentFault, TimeoutError):
                 async with asyncio.timeout(_CANCEL_S):
@@ -209,13 +239,13 @@ class AgentCall:
         self, reply: ClientReply, requests: dict[str, mcp.InputRequest] | None
     ) -> mcp.InputRequiredResult:
         """Have the call repeated: with the user's answer, or just to go on waiting."""
-        rounds = _Rounds(self._task_id, _question_id(reply), self._progress, self._round)
+        rounds = _Rounds(self._task_id, question_id(reply), self._progress, self._round)
         return mcp.InputRequiredResult(
             input_requests=requests, request_state=msgspec.json.encode(rounds).decode()
         )
 
-    def _request(self, reply: ClientReply) -> mcp.ElicitRequest | None:
-        """What to ask the user, in a form that this client can show; None if it can't."""
+    def request(self, reply: ClientReply) -> mcp.ElicitRequest | None:
+        """Return what to ask the user, in a form that this client can show; None if it can't."""
         known = self._ctx.session.client_capabilities
         can = known.elicitation if known is not None else None
         if can is None:
@@ -248,7 +278,7 @@ class AgentCall:
                 )
             return await session.elicit_form(asked.message, asked.requested_schema, request_id)
         except asyncio.CancelledError:
-            await self._cancel()
+            await self.cancel()
             raise
 
     def _answer(self, reply: ClientReply, result: mcp.ElicitResult) -> Any:
@@ -259,8 +289,8 @@ class AgentCall:
             return _AUTHORIZED
         return form_of(question_of(reply)[1]).answer(result.content)
 
-    def _question(self, reply: ClientReply) -> mcp.CallToolResult:
-        """A question as an ordinary result, for clients that can't ask their user."""
+    def question(self, reply: ClientReply) -> mcp.CallToolResult:
+        """Return a question as an ordinary result, for clients that can't ask their user."""
         question, schema = question_of(reply)
         asked = {"question": question, "task_id": reply.task_id, "state": reply.state.word}
         return mcp.CallToolResult(
@@ -269,7 +299,8 @@ class AgentCall:
             _meta=_ids(reply),
         )
 
-    def _result(self, reply: ClientReply) -> mcp.CallToolResult:
+    async def result(self, reply: ClientReply) -> mcp.CallToolResult:
+        """Return the result of a call."""
         if not _is_over(reply):
             asked = {"task_id": reply.task_id, "state": reply.state.word}
             return mcp.CallToolResult(
@@ -279,6 +310,7 @@ class AgentCall:
             )
         if reply.state is not TaskState.COMPLETED:
             return failed(described_result(self._tool, reply), _ids(reply))
+        await load_files(self._client, reply.task)
         return mcp.CallToolResult(
             content=content_of(reply, self._tool.name) or [mcp.TextContent(text="(no answer)")],
             structured_content=structured_of(reply),
@@ -295,8 +327,8 @@ def _is_over(reply: ClientReply) -> bool:
     return reply.task is None or reply.state in FINAL
 
 
-def _question_id(reply: ClientReply) -> str:
-    """The id of the message that asks; empty if nothing is asked."""
+def question_id(reply: ClientReply) -> str:
+    """Return the id of the message that asks; empty if nothing is asked."""
     said = reply.task.status.message if reply.task is not None else None
     return said.message_id if said is not None and reply.state in INTERRUPTED else ""
 

@@ -1,5 +1,6 @@
 """What an agent made, as content of MCP; and content of MCP, as values."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Sequence
@@ -8,13 +9,16 @@ from urllib.parse import quote, unquote
 
 import mcp_types as mcp
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from ...client import ClientReply
+from ...client import Client, ClientReply
 from ...model import Artifact, File, Part, Task
+from ...net import FileTooLarge
 
 __all__ = ["content_of", "read_artifact", "structured_of", "value_of"]
 
 _MAX_EMBEDDED = 1 << 20  # bytes of a file that are sent along; a larger one is a link
+_MAX_LOADED = 16 << 20  # bytes of a file that a resource can hold
 _SCHEME = "a2a://"
 
 
@@ -28,6 +32,24 @@ def content_of(reply: ClientReply, tool: str) -> list[mcp.ContentBlock]:
         for artifact in artifacts
         for block in _blocks(artifact.parts, _uri(tool, reply.task_id, artifact.artifact_id))
     ]
+
+
+async def load_files(client: Client, task: Task | None) -> None:
+    """Put the bytes of the agent's own files in place of their addresses: who speaks MCP may not
+    reach the agent. Larger ones stay addresses.
+    """
+    for artifact in task.artifacts if task is not None else []:
+        artifact.parts = [await _loaded(client, part) for part in artifact.parts]
+
+
+async def _loaded(client: Client, part: Part) -> Part:
+    if not isinstance(part.url, str) or not client.has_file(part.url):
+        return part
+    try:
+        with await client.open_file(part.url, _MAX_LOADED) as file:
+            return replace(part, url=UNSET, raw=await asyncio.to_thread(file.read))
+    except FileTooLarge:
+        return part
 
 
 def structured_of(reply: ClientReply) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import functools
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +25,9 @@ from mcp.shared.exceptions import MCPError
 from ...auth import Keyring, KeyringError
 from ...client import AgentFault, Client
 from ...model import A2AError
-from .calls import AgentCall, failed
-from .content import URI_TEMPLATE, read_artifact, split_uri
+from .calls import AgentCall, CallResult, failed
+from .content import URI_TEMPLATE, load_files, read_artifact, split_uri
+from .tasks import McpTasks, has_tasks, task_result
 from .toolsets import AgentDirectory, EachSkill, KnownAgents, Searching, ToolSet
 
 __all__ = ["MAX_TOOLS", "WAIT_S", "make_server", "serve_http", "serve_stdio"]
@@ -33,6 +35,7 @@ __all__ = ["MAX_TOOLS", "WAIT_S", "make_server", "serve_http", "serve_stdio"]
 NAME = "accord"
 MAX_TOOLS = 20  # more would fill the model's context: it searches instead
 WAIT_S = 50.0  # many clients give up after a minute
+TASK_AFTER_S = 2.0  # work that takes longer is a task, for clients that know them
 _ANSWER_WITHIN_S = 24 * 3600.0  # how long a question that a client holds stays good
 
 _INSTRUCTIONS = (
@@ -55,7 +58,7 @@ class _Handlers:
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: mcp.CallToolRequestParams
-    ) -> mcp.CallToolResult | mcp.InputRequiredResult:
+    ) -> CallResult:
         arguments = params.arguments or {}
         served = await self._tools.called(params.name, arguments)
         if served is None:
@@ -69,7 +72,11 @@ class _Handlers:
         ]
         if missing:
             return failed(f"{params.name} needs {', '.join(missing)}")
-        return await AgentCall(served.client, served.tool, ctx, params, self._wait_s).run()
+        if not has_tasks(ctx):
+            return await AgentCall(served.client, served.tool, ctx, params, self._wait_s).run()
+        on_long = functools.partial(task_result, served.tool.name)
+        wait_s = min(self._wait_s, TASK_AFTER_S)
+        return await AgentCall(served.client, served.tool, ctx, params, wait_s, on_long).run()
 
     async def list_resources(
         self, ctx: ServerRequestContext[Any, Any], params: mcp.PaginatedRequestParams | None
@@ -94,6 +101,7 @@ class _Handlers:
         if named is not None and client is not None:
             with contextlib.suppress(A2AError, AgentFault):
                 task = await client.get(named[1])
+                await load_files(client, task)
                 contents = read_artifact(task, named[2], params.uri)
                 if contents is not None:
                     return mcp.ReadResourceResult(contents=contents)
@@ -145,18 +153,20 @@ def make_server(
         searches: Offer `find_agents` and `ask_agent` instead of a tool per skill; by default if
           there are more than `MAX_TOOLS` tools.
     """
-    tools = _Handlers(_tools_of(agents, searches), wait_s)
+    tool_set = _tools_of(agents, searches)
+    tools = _Handlers(tool_set, wait_s)
     server: Server[Any] = Server(
         NAME,
         version=version("accord"),
         title="Agents",
         instructions=_INSTRUCTIONS,
         on_list_tools=tools.list_tools,
-        on_call_tool=tools.call_tool,
+        on_call_tool=tools.call_tool,  # type: ignore[arg-type]  # also gives tasks, for which the SDK has no type
         on_list_resources=tools.list_resources,
         on_list_resource_templates=tools.list_templates,
         on_read_resource=tools.read_resource,
     )
+    McpTasks(tool_set).add_to(server)
     codec = _KeyringCodec(keyring or Keyring.in_memory())
     security = RequestStateSecurity(codec=codec, ttl=_ANSWER_WITHIN_S)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))

@@ -79,6 +79,10 @@ class ToolSet(Protocol):
         """Return which agent a call is for, or its result; None if there is no such tool."""
         ...
 
+    async def named(self, name: str) -> ServedTool | None:
+        """Return the tool that results are named after: their tasks and artifacts."""
+        ...
+
     async def made_by(self, name: str) -> Client | None:
         """Return the agent whose artifacts have addresses with this name."""
         ...
@@ -109,6 +113,9 @@ class EachSkill:
     async def called(
         self, name: str, arguments: dict[str, Any]
     ) -> ServedTool | mcp.CallToolResult | None:
+        return self._tools.get(name)
+
+    async def named(self, name: str) -> ServedTool | None:
         return self._tools.get(name)
 
     async def made_by(self, name: str) -> Client | None:
@@ -166,6 +173,12 @@ class Searching:
             called=f'{_ASK.name} with name="{agent}"',
         )
         return ServedTool(tool, client)
+
+    async def named(self, name: str) -> ServedTool | None:
+        with contextlib.suppress(DirectoryFailed):
+            found = await self._asked({"name": name})
+            return found if isinstance(found, ServedTool) else None
+        return None
 
     async def made_by(self, name: str) -> Client | None:
         with contextlib.suppress(DirectoryFailed):

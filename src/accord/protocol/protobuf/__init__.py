@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .rpc import rpcs as rpcs
     from .rpc import status as status
     from .schema import POOL as POOL
+    from .schema import load_schema as load_schema
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
@@ -20,6 +21,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "POOL": "schema",
             "Rpc": "rpc",
             "kind": "messages",
+            "load_schema": "schema",
             "rpcs": "rpc",
             "status": "rpc",
         },

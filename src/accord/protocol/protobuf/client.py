@@ -27,7 +27,7 @@ from ..v03 import Form, RestClientV03, form_of_server, proto_json
 from ..v03 import grpc as v03_grpc
 from ..v03 import rest_client as v03_rest_client
 from ..v1 import client as v1_client
-from .messages import kind
+from .messages import kind, kind_of
 from .schema import POOL
 
 __all__ = ["V03", "V03_TEXT", "V1", "GrpcClientCodec", "codec_of_server", "error"]
@@ -61,11 +61,13 @@ class GrpcClientCodec:
         frames: Callable[[Any, Note], FrameDecoder],
         extensions: str,
         tenant: str = "",
+        pool: Any = POOL,
     ) -> None:
         self.version = version
         self.extensions = extensions  # the metadata it names them in
         self.tenant = tenant  # the same for the tenant; empty: that is in the request
         self._service = service
+        self._pool = pool
         self._rpcs = rpcs
         self._write = write
         self._result = result
@@ -77,15 +79,13 @@ class GrpcClientCodec:
 
     def _method(self, operation: str) -> Any:
         name = self._rpcs.get(operation, operation)
-        found = POOL.FindServiceByName(self._service).methods_by_name.get(name)
+        found = self._pool.FindServiceByName(self._service).methods_by_name.get(name)
         if found is None:
             raise UnsupportedOperation(f"{operation} is not part of A2A {self.version} over gRPC")
         return found
 
     def request(self, operation: str, request: Any) -> bytes:
-        return kind(self._method(operation).input_type.full_name).encode(
-            self._write(operation, request)
-        )
+        return kind_of(self._method(operation).input_type).encode(self._write(operation, request))
 
     def result(self, operation: str, data: bytes, request: Any, note: Note) -> Any:
         if operation == "DeleteTaskPushNotificationConfig":
@@ -97,7 +97,7 @@ class GrpcClientCodec:
         return lambda data: read(self._json(operation, data))
 
     def _json(self, operation: str, data: bytes) -> bytes:
-        return _encode(kind(self._method(operation).output_type.full_name).decode(data))
+        return _encode(kind_of(self._method(operation).output_type).decode(data))
 
 
 def _write_v03(objects: RestClientV03, operation: str, request: Any) -> dict[str, Any]:
@@ -175,9 +175,8 @@ def error(
         text = rest
     found = error_of(code, text, _details(details) if details else None)
     if type(found) is A2AError and status in _BY_STATUS:
-        is_final = (
-            operation == "CancelTask" and status == "FAILED_PRECONDITION"
-        )  # all that @a2a-js/sdk 0.3 says
+        # All that @a2a-js/sdk 0.3 says.
+        is_final = operation == "CancelTask" and status == "FAILED_PRECONDITION"
         found = TaskNotCancelable(text) if is_final else _BY_STATUS[status](text)
     wait_s = whole_number(retry_after or "", MAX_WAIT_S)
     if wait_s is not None:

@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from ...model import InvalidAgentResponse, InvalidParams, ParseError
-from .schema import message_class
+from .schema import POOL
 
-__all__ = ["Kind", "kind"]
+__all__ = ["Kind", "kind", "kind_of"]
 
 Value = dict[str, Any]
 Read = Callable[[Any], Any]
@@ -45,11 +47,11 @@ _RFC3339 = re.compile(
 class Kind:
     """One type of message: its bytes to plain values and back."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._class = message_class(name)
-        self._read = _reader(name)
-        self._fill = _filler(name)
+    def __init__(self, type_: Descriptor) -> None:
+        self.name = type_.full_name
+        self._class: Any = GetMessageClass(type_)
+        self._read = _reader(type_)
+        self._fill = _filler(type_)
 
     def decode(self, data: bytes) -> Value:
         """Return the value of a message.
@@ -102,7 +104,13 @@ class Kind:
 @functools.cache
 def kind(name: str) -> Kind:
     """Return the type called `name` in full, as in `lf.a2a.v1.Task`."""
-    return Kind(name)
+    return kind_of(POOL.FindMessageTypeByName(name))
+
+
+@functools.cache
+def kind_of(type_: Descriptor) -> Kind:
+    """Return the type of this descriptor: two versions may have one of the same name."""
+    return Kind(type_)
 
 
 class _Wrong(Exception):
@@ -120,11 +128,11 @@ class _TooDeep(Exception):
 # Reading
 
 # Built on first use and kept: a converter is one closure per type over a table of its fields.
-_readers: dict[str, Read] = {}
+_readers: dict[Descriptor, Read] = {}
 
 
-def _reader(name: str) -> Read:
-    found = _readers.get(name) or _KNOWN_READERS.get(name)
+def _reader(type_: Descriptor) -> Read:
+    found = _readers.get(type_) or _KNOWN_READERS.get(type_.full_name)
     if found is not None:
         return found
     table: dict[int, tuple[str, Read | None]] = {}
@@ -141,8 +149,8 @@ def _reader(name: str) -> Read:
             raise
         return value
 
-    _readers[name] = read  # before the fields: types may contain themselves
-    for field in message_class(name).DESCRIPTOR.fields:
+    _readers[type_] = read  # before the fields: types may contain themselves
+    for field in type_.fields:
         table[field.number] = (field.json_name, _field_reader(field))
     return read
 
@@ -152,14 +160,16 @@ def _field_reader(field: Any) -> Read | None:
         of = field.message_type.fields_by_name["value"]
         if of.message_type is None:
             return dict
-        read = _reader(of.message_type.full_name)
+        read = _reader(of.message_type)
         return lambda items: {key: read(item) for key, item in items.items()}
     if field.message_type is not None:
-        read = _reader(field.message_type.full_name)
+        read = _reader(field.message_type)
         return _each(read) if field.is_repeated else read
     if field.enum_type is not None:
         names = {value.number: value.name for value in field.enum_type.values}
         return lambda number: _read_enum(names, number)
+    if field.type == field.TYPE_INT64 and not field.is_repeated:
+        return str  # as ProtoJSON has it: not every reader of JSON knows whole numbers of 64 bits
     return list if field.is_repeated else None
 
 
@@ -236,14 +246,14 @@ _KNOWN_READERS: dict[str, Read] = {
 # Writing
 
 # What sets each field of a type, by the name of its member. Built on first use, and kept.
-_setters: dict[str, dict[str, Fill]] = {}
+_setters: dict[Descriptor, dict[str, Fill]] = {}
 
 
-def _filler(name: str) -> Fill:
+def _filler(type_: Descriptor) -> Fill:
     """Return what fills messages of one type."""
-    if name in _KNOWN_FILLERS:
-        return _KNOWN_FILLERS[name]
-    setters = _setters_of(name)
+    if type_.full_name in _KNOWN_FILLERS:
+        return _KNOWN_FILLERS[type_.full_name]
+    setters = _setters_of(type_)
 
     def fill(message: Any, value: Value) -> None:
         for json_name, item in value.items():
@@ -254,12 +264,12 @@ def _filler(name: str) -> Fill:
     return fill
 
 
-def _setters_of(name: str) -> dict[str, Fill]:
-    if name not in _setters:
-        setters = _setters[name] = {}  # before the fields: types may contain themselves
-        for field in message_class(name).DESCRIPTOR.fields:
+def _setters_of(type_: Descriptor) -> dict[str, Fill]:
+    if type_ not in _setters:
+        setters = _setters[type_] = {}  # before the fields: types may contain themselves
+        for field in type_.fields:
             setters[field.json_name] = _setter(field)
-    return _setters[name]
+    return _setters[type_]
 
 
 def _setter(field: Any) -> Fill:
@@ -267,13 +277,15 @@ def _setter(field: Any) -> Fill:
     if _is_map(field):
         return _map_setter(get, field.message_type.fields_by_name["value"])
     if field.message_type is not None:
-        fill = _filler(field.message_type.full_name)
+        fill = _filler(field.message_type)
         return _messages_setter(get, fill) if field.is_repeated else _message_setter(get, fill)
     convert: Read | None = None
     if field.enum_type is not None:
         convert = {value.name: value.number for value in field.enum_type.values}.__getitem__
     elif field.type == field.TYPE_BYTES:
         convert = _bytes
+    elif field.type == field.TYPE_INT64:
+        convert = int
     if field.is_repeated:
         return lambda message, items: get(message).extend(
             items if convert is None else map(convert, items)
@@ -304,7 +316,7 @@ def _messages_setter(get: Read, fill: Fill) -> Fill:
 def _map_setter(get: Read, of: Any) -> Fill:
     if of.message_type is None:
         return lambda message, items: get(message).update(items)
-    fill = _filler(of.message_type.full_name)
+    fill = _filler(of.message_type)
 
     def set_(message: Any, items: Value) -> None:
         found = get(message)

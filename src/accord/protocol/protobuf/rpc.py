@@ -17,7 +17,7 @@ from ...model import A2AError, Limits, Message, TaskState
 from .. import lenient, text
 from ..contract import DEFAULT_SEMANTICS, Codec, Semantics, Snapshot
 from ..v1 import codec as v1
-from .messages import kind
+from .messages import kind, kind_of
 from .schema import POOL
 
 __all__ = ["Rpc", "rpcs", "status"]
@@ -38,8 +38,8 @@ class Rpc:
         self.codec = codec
         self.is_as_stored = codec is v1.CODEC  # tasks and events are kept in this very shape
         self._limits = limits
-        self._request = kind(method.input_type.full_name)
-        self._answer = kind(method.output_type.full_name)
+        self._request = kind_of(method.input_type)
+        self._answer = kind_of(method.output_type)
 
     def with_codec(self, codec: Codec) -> "Rpc":
         """Return this rpc with another codec of its version."""
@@ -71,15 +71,18 @@ class Rpc:
             return self._answer.holding("task", task) if self.operation == "SendMessage" else task
         return self._answer.encode(_JSON.decode(self.codec.result(self.operation, answer)))
 
-    def frames(self, data: bytes, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
+    def frames(
+        self, data: bytes, *, seq: int, is_last: bool, index: Callable[[str], int]
+    ) -> list[bytes]:
         """Return a stream's event, stored as `data`: usually one frame."""
         if self.is_as_stored:
             return [self._answer.encode(_JSON.decode(data))]
-        return self._frames(self.codec.frames(v1.decode_event(data), is_last=is_last, index=index))
+        event = v1.decode_event(data)
+        return self._frames(self.codec.frames(event, seq=seq, is_last=is_last, index=index))
 
     def message(self, message: Message) -> list[bytes]:
         """Return the one event of a stream that is a bare reply."""
-        return self._frames(self.codec.frames(message, is_last=True, index=lambda _: 0))
+        return self._frames(self.codec.frames(message, seq=0, is_last=True, index=lambda _: 0))
 
     def _frames(self, frames: list[bytes]) -> list[bytes]:
         return [self._answer.encode(_JSON.decode(frame)) for frame in frames]
@@ -127,11 +130,13 @@ def _small_task(head: bytes, artifacts: bytes) -> bytes:
     return _TASK.encode(_JSON.decode(Snapshot(0, TaskState.UNSPECIFIED, head, artifacts).data))
 
 
-def rpcs(service: str, operations: dict[str, str], codec: Codec, limits: Limits) -> list[Rpc]:
+def rpcs(
+    service: str, operations: dict[str, str], codec: Codec, limits: Limits, pool: Any = POOL
+) -> list[Rpc]:
     """Return the rpcs of the service called `service` in full, of those that `operations` has a row
-    for.
+    for. `pool` has the schema of its version.
     """
-    methods = POOL.FindServiceByName(service).methods
+    methods = pool.FindServiceByName(service).methods
     return [
         Rpc(method, operations[method.name], codec, limits)
         for method in methods

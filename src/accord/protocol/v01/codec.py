@@ -384,7 +384,7 @@ class V01:
         return b"null"
 
     def frames(
-        self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
+        self, event: Event | Message, *, seq: int, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
         return [
             v1.encode(frame)

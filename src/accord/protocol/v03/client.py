@@ -80,9 +80,8 @@ def params(operation: str, request: Any) -> bytes:
     given = msgspec.to_builtins(request)
     match operation:
         case "SendMessage" | "SendStreamingMessage":
-            given.setdefault(
-                "configuration", {}
-            )  # what is not said means different things to different agents: say it
+            # What is not said means different things to different agents: say it.
+            given.setdefault("configuration", {})
             written = v03.write_send(given)
         case "GetTask" | "CancelTask" | "SubscribeToTask":
             written = v03.write_query(given)

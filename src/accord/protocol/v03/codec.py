@@ -258,9 +258,8 @@ def write_send(request: Json) -> Json:
     if configuration is not None:
         push = configuration.get("taskPushNotificationConfig")
         params["configuration"] = {
-            "acceptedOutputModes": configuration.get(
-                "acceptedOutputModes", []
-            ),  # required until 0.2.5
+            # Required until 0.2.5.
+            "acceptedOutputModes": configuration.get("acceptedOutputModes", []),
             "blocking": not configuration.get("returnImmediately", False),
             **some(configuration, "historyLength"),
             **({"pushNotificationConfig": write_webhook(push)} if push is not None else {}),
@@ -463,7 +462,7 @@ class V03:
         return legacy_card.union(answer)
 
     def frames(
-        self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
+        self, event: Event | Message, *, seq: int, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
         return [v1.encode(write_event(wrapped(event), is_last=is_last))]
 

@@ -82,9 +82,8 @@ def error_text(error: A2AError) -> str:
 
 
 CODEC = V03Grpc("0.3/proto", RELEASED)
-_AS_TEXT = V03Grpc(
-    "0.3/proto", RELEASED._replace(form=Form.TEXT)
-)  # for clients that send file bytes as base64 text
+# For clients that send file bytes as base64 text.
+_AS_TEXT = V03Grpc("0.3/proto", RELEASED._replace(form=Form.TEXT))
 
 
 def for_caller(user_agent: str) -> Codec:

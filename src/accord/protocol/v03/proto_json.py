@@ -213,7 +213,8 @@ def read_message(
     message = {
         "messageId": value["messageId"],
         "role": read_role(value.get("role"), f"{field}.role", role),
-        "parts": read_parts(value.get(name), f"{field}.{name}", partial(read_part, form=form)),
+        # An empty list is not written.
+        "parts": read_parts(value.get(name, []), f"{field}.{name}", partial(read_part, form=form)),
         **some(value, "contextId", "taskId", "extensions", "referenceTaskIds"),
     }
     if value.get("metadata"):
@@ -374,9 +375,8 @@ def read_send(value: Any, form: Form = Form.RAW) -> Json:
     configuration = _members(value.get("configuration", {}), "configuration")
     push = "pushNotification" if "pushNotification" in configuration else "pushNotificationConfig"
     if configuration.get("historyLength") == 0:
-        del configuration[
-            "historyLength"
-        ]  # an int without presence: zero is absent, and absent is no limit
+        # An int without presence: zero is absent, and absent is no limit.
+        del configuration["historyLength"]
     request["configuration"] = v03.read_configuration(configuration, push, blocks=False)
     if value.get("metadata"):
         request["metadata"] = _whole(value["metadata"])

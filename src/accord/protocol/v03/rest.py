@@ -132,7 +132,7 @@ class V03Rest:
         return proto_json.write_push(config)
 
     def frames(
-        self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
+        self, event: Event | Message, *, seq: int, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
         return [v1.encode(self.event(legacy.wrapped(event), is_last))]
 

@@ -36,6 +36,7 @@ from ..contract import DEFAULT_SEMANTICS, LARGE_HEAD_BYTES, Semantics, Snapshot,
 __all__ = [
     "DOMAIN",
     "FRAMES",
+    "agree",
     "decode_artifact",
     "decode_artifacts",
     "decode_event",
@@ -44,6 +45,7 @@ __all__ = [
     "encode",
     "encode_event",
     "error_details",
+    "from_query",
 ]
 
 DOMAIN = "a2a-protocol.org"
@@ -146,7 +148,7 @@ class V1:
         return encode(answer)
 
     def frames(
-        self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
+        self, event: Event | Message, *, seq: int, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
         return [encode_event(event)]
 
@@ -158,12 +160,12 @@ class V1:
     def join(
         self, operation: str, fields: dict[str, str], query: dict[str, list[str]], body: bytes
     ) -> bytes:
-        value = text.loads(body) if body else _from_query(operation, query)
+        value = text.loads(body) if body else from_query(REQUESTS[operation], query)
         if not isinstance(value, dict):
             raise InvalidParams(
                 "the body is not a JSON object", violations=(("body", "is not a JSON object"),)
             )
-        _agree(value, fields)
+        agree(value, fields)
         return encode(value | fields)
 
     def failure(self, error: A2AError) -> tuple[int, bytes]:
@@ -187,7 +189,7 @@ class V1:
 CODEC = V1()
 
 
-def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
+def agree(body: dict[str, Any], fields: dict[str, str]) -> None:
     """The path decides; a tenant or task in the body that says otherwise is a mistake worth
     telling.
     """
@@ -199,9 +201,9 @@ def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
                 raise InvalidParams(f"{name}: {what}", violations=((name, what),))
 
 
-def _from_query(operation: str, query: dict[str, list[str]]) -> dict[str, Any]:
-    """Read a request from the query string, where everything is text."""
-    known = {f.encode_name: f.type for f in msgspec.structs.fields(REQUESTS[operation])}
+def from_query(type_: type, query: dict[str, list[str]]) -> dict[str, Any]:
+    """Read a request of this type from the query string, where everything is text."""
+    known = {f.encode_name: f.type for f in msgspec.structs.fields(type_)}
     value: dict[str, Any] = {}
     for name, texts in query.items():
         name = _ALIASES.get(name, name)

@@ -15,10 +15,10 @@ from hpack import NeverIndexedHeaderTuple
 
 from ...auth import ANONYMOUS
 from ...engine import LARGE, offload
-from ...model import A2AError, BodyTooLarge, ParseError, TooManyRequests
+from ...model import A2AError, ParseError, TooManyRequests
 from ...observe import ObservedRequest
 from ...protocol.protobuf import status
-from ..request import opaque, too_busy
+from ..request import opaque, too_busy, too_large
 from ..transport import BODY_WAITS, start_task
 from .connection import Http2Connection
 from .headers import ENCODINGS, CallHeaders, Pair, size_of
@@ -105,9 +105,8 @@ class GrpcCall(Http2Stream):
         self.caller = ANONYMOUS  # until it is known who calls
         self.observed: ObservedRequest | None = None  # None: nobody observes the calls of this app
         self._buffer: bytearray | None = None  # a message, as far as it has come
-        self._inbox: deque[tuple[int, bytes]] = (
-            deque()
-        )  # whole ones, as they came: whether packed, and the bytes
+        # Whole ones, as they came: whether packed, and the bytes.
+        self._inbox: deque[tuple[int, bytes]] = deque()
         self._held = 0  # bytes of both that the listener has counted
         self._got = 0
         self._is_begun = False
@@ -171,7 +170,7 @@ class GrpcCall(Http2Stream):
             if flag > 1:
                 self.fail("INTERNAL", f"a message begins with the unknown flag {flag}")
             elif size > most:
-                self.refuse(_too_large(most))
+                self.refuse(too_large(most, "message"))
             elif len(buffer) < size + 5:
                 return
             else:
@@ -253,7 +252,7 @@ class GrpcCall(Http2Stream):
             message = await self._unpack_large(encoding, data, most)
             self.connection.count_unpacked(len(data), most if message is None else len(message))
         if message is None or len(message) > most:
-            raise _too_large(most)
+            raise too_large(most, "message")
         return message
 
     async def _unpack_large(self, encoding: str, data: bytes, most: int) -> bytes | None:
@@ -417,10 +416,6 @@ def _unpack(encoding: str, data: bytes, most: int) -> bytes | None:
     if not unpack.eof or unpack.unused_data:
         raise ParseError(f"the message is not in {encoding}")
     return message
-
-
-def _too_large(most: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the message is larger than {most} bytes; send large files as a url part")
 
 
 def _base64(data: bytes) -> bytes:

@@ -31,8 +31,10 @@ from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
 from ...model import Limits
+from ...net import Rate, TokenBucket
 from ...sockets import reset
-from ..transport import BACKLOG, TURN_S, UNREAD, Flood, PausableReader, RateLimit, Unread
+from ..transport import BACKLOG, TURN_S, UNREAD, PausableReader, Unread
+from .compression import CachingDecoder, CachingEncoder
 from .frames import (
     ACK,
     CONTINUATION,
@@ -169,6 +171,24 @@ class Http2Listener(Protocol):
         """Remove a closed connection."""
 
 
+class _Flood(Exception):
+    """A client exceeded a rate limit; the text says of what."""
+
+
+class _RateLimit:
+    """Limits what costs a client nothing to send, and us time."""
+
+    __slots__ = ("_bucket",)
+
+    def __init__(self, rate: Rate) -> None:
+        self._bucket = TokenBucket(rate)
+
+    def spend(self, what: str, cost: int = 1) -> None:
+        """Count one more, or `cost` more. Raises _Flood."""
+        if self._bucket.take(cost):
+            raise _Flood(f"too many {what}")
+
+
 class _Broken(Exception):
     """The client broke a rule that ends the connection."""
 
@@ -199,6 +219,7 @@ class _H2(H2Connection):
             SettingCodes.MAX_HEADER_LIST_SIZE: HEADER_BYTES,
         }
         self.local_settings = Settings(client=False, initial_values=values)
+        self.encoder, self.decoder = CachingEncoder(), CachingDecoder()
         self.decoder.max_header_list_size = BLOCK_BYTES
         self._sweep_at = SWEEP
 
@@ -243,8 +264,8 @@ class Http2Connection(PausableReader):
         self._last_pairs: list[Pair] | None = None
         self._last_head: Any = None
         self._free = FREE_FRAMES
-        self._small = RateLimit(2_000, 500)
-        self._resets = RateLimit(2_000, 200)
+        self._small = _RateLimit(Rate(2_000, 500))
+        self._resets = _RateLimit(Rate(2_000, 200))
         # Writing
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -309,7 +330,7 @@ class Http2Connection(PausableReader):
         is_done = True
         try:
             is_done = self._is_worked_off()
-        except Flood as flood:
+        except _Flood as flood:
             self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
         except TooLarge as large:
             self._give_up(ErrorCodes.FRAME_SIZE_ERROR, str(large))
@@ -363,7 +384,7 @@ class Http2Connection(PausableReader):
         elif self._in_block:
             self._block_bytes += size
             if self._block_bytes > BLOCK_BYTES:
-                raise Flood(f"bytes of headers: more than {BLOCK_BYTES}")
+                raise _Flood(f"bytes of headers: more than {BLOCK_BYTES}")
             self._in_block = not (kind == CONTINUATION and frame.flags & END_HEADERS)
         elif kind == GOAWAY:
             # Not passed to h2, which would stop working. Open streams still need their answers.
@@ -459,11 +480,11 @@ class Http2Connection(PausableReader):
         if size > PACKED_MOST * packed:
             self._spend(self._small, "packed messages", PACKED_COST)
 
-    def _spend(self, limit: RateLimit, what: str, cost: int = 1) -> None:
+    def _spend(self, limit: "_RateLimit", what: str, cost: int = 1) -> None:
         """Count towards a rate limit, outside of reading; a flood ends the connection."""
         try:
             limit.spend(what, cost)
-        except Flood as flood:
+        except _Flood as flood:
             self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
 
     def _on_data(self, event: DataReceived) -> None:
@@ -512,7 +533,7 @@ class Http2Connection(PausableReader):
 
     def _on_settings(self, event: RemoteSettingsChanged) -> None:
         if len(self.h2.remote_settings) > SETTINGS_MOST:
-            raise Flood("settings")
+            raise _Flood("settings")
         if (
             SettingCodes.HEADER_TABLE_SIZE in event.changed_settings
             and self.h2.encoder.header_table_size > TABLE_BYTES

@@ -34,6 +34,7 @@ class CallHeaders:
     """The head of one call."""
 
     __slots__ = (
+        "authority",
         "encoding",
         "length",
         "metadata",
@@ -46,6 +47,7 @@ class CallHeaders:
 
     def __init__(self) -> None:
         self.path = ""
+        self.authority = ""  # the host and port the client dialled
         self.metadata: list[tuple[str, str]] = []
         self.timeout_s: float | None = None
         self.encoding = "identity"
@@ -95,17 +97,17 @@ def read(pairs: Iterable[Pair]) -> CallHeaders:
         _check(name, value)
         plain[name] = value
         if not name.startswith(b"grpc-"):
-            head.metadata.append(
-                (name.decode("ascii"), value.strip(b" \t").decode("latin-1"))
-            )  # gRPC's clients may leave blanks
+            # gRPC's clients may leave blanks.
+            head.metadata.append((name.decode("ascii"), value.strip(b" \t").decode("latin-1")))
     if not (pseudo.get(b":method") and pseudo.get(b":scheme") and pseudo.get(b":path")):
         raise Malformed("a request needs a method, a scheme and a path")
     head.path = pseudo[b":path"].decode("latin-1")
+    head.authority = pseudo.get(b":authority", b"").decode("latin-1")
     length = plain.get(b"content-length")
     if length is not None:
         head.length = whole_number(length)
         if head.length is None:
-            raise Malformed("its content-length is no number")
+            raise Malformed("its content-length is not a number")
     if pseudo[b":method"] != b"POST":
         head.status = 405
     elif not _is_grpc(plain.get(b"content-type", b"")):

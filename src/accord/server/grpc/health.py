@@ -46,9 +46,8 @@ class GrpcHealth:
     async def _watch(self, exchange: GrpcCall) -> None:
         if await _service(exchange) not in self._known:
             exchange.send(framed(_RESPONSE.encode({"status": "SERVICE_UNKNOWN"})))
-            await (
-                asyncio.Event().wait()
-            )  # the protocol wants the call open: services may come, though not here
+            # The protocol wants the call open: services may come, though not here.
+            await asyncio.Event().wait()
         said = b""
         while not self._stopping.is_set():
             if said != (now := self._now()):

@@ -48,9 +48,8 @@ class _Reflection:
             case {"fileByFilename": str(name)}:
                 return _file(lambda: POOL.FindFileByName(name), name)
             case {"allExtensionNumbersOfType": str(name)}:
-                return {
-                    "allExtensionNumbersResponse": {"baseTypeName": name}
-                }  # proto3: there are none
+                # Proto3: there are none.
+                return {"allExtensionNumbersResponse": {"baseTypeName": name}}
         return _error("NOT_FOUND", "no such extension here")
 
 

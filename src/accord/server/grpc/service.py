@@ -27,6 +27,8 @@ from ...operations import (
     Service,
     Version,
     known_version,
+    major_minor,
+    numbers,
 )
 from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
@@ -53,19 +55,32 @@ class GrpcEndpoint(Endpoint):
     """
 
     def __init__(
-        self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
+        self,
+        service: Service,
+        limits: Limits,
+        versions: Sequence[Version],
+        unread: Unread,
+        domain: str = "",
     ) -> None:
+        """`domain`: below it each of several agents has a name of its own."""
         super().__init__(service, limits, versions, unread)
-        self.services = [version.grpc_service for version in versions if version.grpc]
+        self._below = f".{domain}" if domain else ""
+        spoken = [version for version in versions if version.grpc]
+        self.services = list(dict.fromkeys(version.grpc_service for version in spoken))
+        self._services = {
+            number: version.grpc_service for version in spoken for number in numbers([version])
+        }
         self.methods: dict[str, GrpcMethod] = {}
         self.observer: Observer | None = None  # of traces and metrics
-        for version in versions:
-            if version.grpc:
-                self._serve(version)
+        for version in spoken:
+            self._serve(version)
 
     def _serve(self, version: Version) -> None:
         service = self._service
-        for rpc in rpcs(version.grpc_service, version.grpc, version.grpc_codec, self._limits):
+        schema = (version.grpc_pool(),) if version.grpc_pool is not None else ()
+        for rpc in rpcs(
+            version.grpc_service, version.grpc, version.grpc_codec, self._limits, *schema
+        ):
             operation = OPERATIONS[rpc.operation]
             run = (
                 self._streaming(rpc, operation, version)
@@ -77,8 +92,13 @@ class GrpcEndpoint(Endpoint):
                 and service.tenants is None
                 and not self._is_public(service, operation)
             )
-            self.methods[f"/{version.grpc_service}/{rpc.name}"] = GrpcMethod(
-                self._observable(run),
+            path = f"/{version.grpc_service}/{rpc.name}"
+            if path in self.methods:
+                run = _by_version(self.methods[path].run, version, self._observable(run))
+            else:
+                run = self._observable(run)
+            self.methods[path] = GrpcMethod(
+                run,
                 text=version.grpc_text,
                 precheck=self._precheck if is_guarded else None,
             )
@@ -154,7 +174,7 @@ class GrpcEndpoint(Endpoint):
         if service.tenants is not None:
             if version.grpc_tenant:
                 named = dict(exchange.head.metadata).get(version.grpc_tenant, "")
-                request.tenant = request.tenant or named
+                request.tenant = request.tenant or named or self._named_by(exchange.head.authority)
             if request.tenant:
                 try:
                     service, _ = service.of_tenant(request)
@@ -168,6 +188,12 @@ class GrpcEndpoint(Endpoint):
             if service.authenticator is not None:
                 call.caller = exchange.caller = await self._caller(exchange, service, operation)
         return call, rpc, request
+
+    def _named_by(self, authority: str) -> str:
+        """Return the agent that the host of a call names; empty if it names none."""
+        host = authority.partition(":")[0].lower()
+        is_below = self._below and host.endswith(self._below)
+        return host.removesuffix(self._below) if is_below else ""
 
     def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
         service = self._service
@@ -227,11 +253,13 @@ class GrpcEndpoint(Endpoint):
 
     def _check_version(self, given: str, version: Version) -> None:
         asked = known_version(given, self._numbers)
-        if asked == "1.0" and version.number != "1.0":
+        service = self._services.get(asked, version.grpc_service)
+        if version.grpc_is_closed and service != version.grpc_service:
             # Only a release candidate of 1.0 ever spoke so in the old package, with other numbers
             # in its messages.
             raise VersionNotSupported(
-                f"{version.grpc_service} is A2A {version.number}; 1.0 is lf.a2a.v1",
+                f"the service {version.grpc_service} speaks A2A {version.number}; "
+                f"for {asked} call {service}",
                 requested=given[:40],
             )
 
@@ -240,9 +268,20 @@ class GrpcEndpoint(Endpoint):
         that.
         """
         active = call.extensions & self._service.offered if call.extensions else ()
-        name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
+        name = version.grpc_extensions
         found = tuple((key.decode(), value.decode()) for key, value in call.headers)
         return ((name, ", ".join(sorted(active))), *found) if active else found
+
+
+def _by_version(usual: Answer, version: Version, named: Answer) -> Answer:
+    """A method that two versions have: `named` answers who names the second."""
+    known = numbers([version])
+
+    def answer(exchange: GrpcCall) -> Awaitable[None]:
+        given = next((v for name, v in exchange.head.metadata if name == "a2a-version"), "")
+        return (named if major_minor(given) in known else usual)(exchange)
+
+    return answer
 
 
 def _logging_errors(answer: Answer, operation: Operation) -> Answer:
@@ -331,6 +370,6 @@ def _frames(event: Event, rpc: Rpc, view: View) -> bytes:
     key = Rpc if rpc.is_as_stored else (Rpc, rpc.codec, is_last)
     found = shapes.get(key)
     if found is None:
-        made = rpc.frames(event.data, is_last=is_last, index=view.index)
+        made = rpc.frames(event.data, seq=event.seq, is_last=is_last, index=view.index)
         found = shapes[key] = [b"".join([framed(frame) for frame in made])]
     return found[0]

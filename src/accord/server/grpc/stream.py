@@ -37,9 +37,8 @@ class Http2Stream:
         self.id = id
         self.is_ended = False  # the other side has said all
         self.is_over = False  # we have, or there is nobody to say it to
-        self.since = (
-            connection.loop.time()
-        )  # when it was opened, or what is still incomplete last grew
+        # When it was opened, or what is still incomplete last grew.
+        self.since = connection.loop.time()
         self.stuck_since = 0.0  # when last something left, while something waits
         self._pending: bytearray | None = None
         self._tail: list[Pair] = []

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from .card import CARD_PATH as CARD_PATH
     from .card import CardEndpoint as CardEndpoint
     from .card import CardSigner as CardSigner
+    from .catalog import CatalogEntry as CatalogEntry
+    from .catalog import catalog_answer as catalog_answer
     from .endpoint import Endpoint as Endpoint
+    from .files import FilesEndpoint as FilesEndpoint
     from .jsonrpc import JsonRpcEndpoint as JsonRpcEndpoint
     from .rest import RestEndpoint as RestEndpoint
+    from .router import PageSessions as PageSessions
     from .router import Router as Router
     from .screen import Screen as Screen
     from .screen import is_public_name as is_public_name
@@ -26,7 +30,11 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "CARD_PATH": "card",
             "CardEndpoint": "card",
             "CardSigner": "card",
+            "CatalogEntry": "catalog",
+            "catalog_answer": "catalog",
             "Endpoint": "endpoint",
+            "FilesEndpoint": "files",
+            "PageSessions": "router",
             "Router": "router",
             "JsonRpcEndpoint": "jsonrpc",
             "Receive": "asgi",

@@ -3,22 +3,25 @@ mounted in.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from ...model import InvalidRequest, Limits, whole_number
 from ..request import (
+    BodyStream,
     Headers,
     HttpRequest,
     HttpResponse,
     Pairs,
     Peer,
     ServerUrl,
+    SizedResponse,
     StreamingResponse,
     Target,
     check_header,
+    is_upload,
     too_large,
 )
 
@@ -42,7 +45,9 @@ async def converse(
 ) -> None:
     """Have a request answered. One that `is_refused` for its headers is not read any further."""
     request = _request(scope)
-    if request.target.verb not in ("GET", "HEAD") and not is_refused(request):
+    if is_upload(request.target) and not is_refused(request):
+        request.stream = _AsgiBody(receive)
+    elif request.target.verb not in ("GET", "HEAD") and not is_refused(request):
         await _read_body(request, receive, limits.body)
     found = await answer(request)
     if isinstance(found, HttpResponse):
@@ -55,11 +60,36 @@ async def converse(
         return
     out = _Out(receive, send, limits.stalled_s)
     try:
-        await _open(send, 200, found.headers)
+        if isinstance(found, SizedResponse):
+            length = ((b"content-length", b"%d" % found.length),)
+            await _open(send, found.status, (*length, *found.headers))
+        else:
+            await _open(send, 200, found.headers)
         await found.send(out)
     finally:
         out.close()
         found.close()
+
+
+class _AsgiBody(BodyStream):
+    """The body of an upload, as another server gives it."""
+
+    __slots__ = ("_receive",)
+
+    def __init__(self, receive: Receive) -> None:
+        super().__init__(lambda: None)
+        self._receive = receive
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        self.is_read = True
+        while True:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                raise ConnectionResetError("the client is gone")
+            if piece := event.get("body", b""):
+                yield piece
+            if not event.get("more_body", False):
+                return
 
 
 def _request(scope: Scope) -> HttpRequest:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...model import AgentCard
-from ...operations import Version
+from ...operations import VERSIONS, Version
 from ...protocol import lenient
 from ...protocol.v1 import codec as v1
 from ..request import JSON, Headers, HttpRequest, HttpResponse, http_date
@@ -58,6 +58,9 @@ class CardEndpoint:
             [CARD_PATH, *(version.card_path for version in versions if version.card_path)]
         )
         self._versions = versions
+        # who names one of these reads the card as it is; so does who names one still to come
+        plain = {version.number.partition(".")[0] for version in VERSIONS if version.card is None}
+        self._plain = tuple(f"{major}.".encode() for major in plain)
         self._card = card
         self._url = url.rstrip("/") if url else None
         self._modified = http_date(started_s)
@@ -70,7 +73,7 @@ class CardEndpoint:
         base = self.base(request)
         if not self._has_compared and not _FORWARDED.isdisjoint(headers):
             self._compare(base, headers)
-        body, tag = self._encoded(base, headers.get(b"a2a-version", b"").startswith(b"1."))
+        body, tag = self._encoded(base, headers.get(b"a2a-version", b"").startswith(self._plain))
         cache = (
             (b"etag", tag),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
@@ -100,20 +103,20 @@ class CardEndpoint:
                 *(used, base, used),
             )
 
-    def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes]:
+    def _encoded(self, base: str, is_plain: bool) -> tuple[bytes, bytes]:
         signed_by = self._signer.key_id() if self._signer is not None else ""
-        made = self._made.get((base, says_1, signed_by))
+        made = self._made.get((base, is_plain, signed_by))
         if made is None:
             card = self._card(base)
-            body = v1.encode(self._pure(card, base) if says_1 else self._union(card, base))
+            body = v1.encode(self._pure(card, base) if is_plain else self._union(card, base))
             tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
             if len(self._made) > 64:
                 self._made.clear()
-            made = self._made[base, says_1, signed_by] = (body, tag)
+            made = self._made[base, is_plain, signed_by] = (body, tag)
         return made
 
     def _pure(self, card: AgentCard, base: str) -> AgentCard:
-        """Return the 1.0 card, for clients that send `A2A-Version: 1.0`."""
+        """Return the card as the model has it, for clients that name a version that does too."""
         return self._signer.sign(card, base) if self._signer is not None else card
 
     def _union(self, card: AgentCard, base: str) -> dict[str, Any]:

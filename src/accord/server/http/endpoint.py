@@ -6,12 +6,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...engine import LARGE, offload
+from ...engine.log import Event
 from ...engine.reading import View
-from ...model import A2AError, Limits, Unauthenticated, whole_number
+from ...files import MARK, Given, Giver
+from ...model import A2AError, Limits, Message, Unauthenticated, whole_number
 from ...observe import enter
-from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
-from ...protocol import Codec, encoded_size
+from ...operations import (
+    IDEMPOTENT,
+    NEWEST,
+    Call,
+    Operation,
+    Service,
+    Version,
+    known_version,
+    numbers,
+)
+from ...protocol import Codec, Snapshot, TaskPage, encoded_size
 from ...protocol.v1 import codec as v1
 from .. import request_log
 from ..request import Headers, HttpRequest, HttpResponse, Pairs, StreamingResponse, Target, query_of
@@ -20,6 +33,12 @@ from ..transport import Unread, UnreadConnection
 __all__ = ["Endpoint", "HttpEndpoint"]
 
 _READS = frozenset(["GetTask", "ListTasks"])
+_WITH_FILES = frozenset(
+    [
+        *("SendMessage", "SendStreamingMessage", "GetTask"),
+        *("ListTasks", "CancelTask", "SubscribeToTask"),
+    ]
+)
 _OPTIONS = frozenset(
     [b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"]
 )
@@ -35,6 +54,7 @@ class Endpoint:
         self._limits = limits
         self._unread = unread
         self._numbers = numbers(versions)
+        self._usual = NEWEST.encode() if NEWEST in self._numbers else None
 
     def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
         """Run an operation, to its end even if the caller is gone before, where half of it would be
@@ -59,6 +79,8 @@ class Endpoint:
             work: Awaitable[Any] = _admitted(service, operation, call, request)
         else:
             work = operation.run(service, call, request)
+        if service.giver is not None and operation.name in _WITH_FILES:
+            work = _given(work, service, call, request)
         if request_log.begin():
             work = request_log.logged(work, operation.name, call.caller, request)
         if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
@@ -113,8 +135,8 @@ class HttpEndpoint(Endpoint, abc.ABC):
         """
         headers = request.headers
         version = headers.get(b"a2a-version")
-        if version == b"1.0" and "1.0" in self._numbers:
-            call = Call(request.caller, version="1.0")
+        if version is not None and version == self._usual:
+            call = Call(request.caller, version=NEWEST)
         elif version is not None or request.target.query:
             call = Call(request.caller, version=self._version(version, request.target))
         else:
@@ -177,6 +199,31 @@ class HttpEndpoint(Endpoint, abc.ABC):
             request_log.log_refused(name, request.caller, error, since_s)
         if request.observed is not None:
             request.observed.fail(error)
+
+
+async def _given(work: Awaitable[Any], service: Service, call: Call, request: Any) -> Any:
+    """Write files into the answer: what is stored refers to them."""
+    found, giver = await work, service.giver
+    if giver is None or not isinstance(found, Snapshot | TaskPage | View | Message):
+        return found
+    if not isinstance(found, View) and not giver.has_files(found):
+        return found
+    given = service.given(request.tenant, call)
+    if given is None:
+        return found
+    if not isinstance(found, View):
+        return await giver.answer(found, given)
+    found.give = partial(_give_events, giver, given)
+    return found
+
+
+async def _give_events(giver: Giver, given: Given, events: list[Event]) -> list[Event]:
+    return [
+        event
+        if MARK not in event.data
+        else replace(event, data=await giver.text(event.data, giver.anew(given)), shapes=None)
+        for event in events
+    ]
 
 
 async def _admitted(service: Service, operation: Operation, call: Call, request: Any) -> Any:

@@ -63,10 +63,12 @@ class JsonRpcEndpoint(HttpEndpoint):
                 raise MethodNotFound(
                     f"no method {envelope.method!r:.80}; there are {', '.join(self._methods)}"
                 )
-            operation, codec, choice, lax = method
+            operation, codec, choice, lax, named = method
             if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not lax):
                 raise InvalidRequest(_NO_VERSION)
-            if choice is not None:
+            if named and call.version in named:
+                codec = named[call.version]
+            elif choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
                 if not envelope.jsonrpc and codec.origin not in lax:
                     raise InvalidRequest(_NO_VERSION)

@@ -23,7 +23,9 @@ from ..request import (
 from ..transport import Unread
 from .asgi import Receive, Scope, Send, converse
 from .card import CARD_PATH, CardEndpoint
+from .catalog import CATALOG_PATH
 from .endpoint import HttpEndpoint
+from .files import FilesEndpoint, is_file_path
 from .screen import Screen
 
 __all__ = ["Router"]
@@ -86,16 +88,20 @@ class Router(abc.ABC):
         self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
         self.card_answer: Mounted | None = None  # instead of the card that is the same for all
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
+        # lists the agents whose cards everybody may read
+        self.catalog: Callable[[HttpRequest], HttpResponse] | None = None
         # Called with every request to the agent and its answer; returns the answer to send.
         self.on_exchange: Watcher | None = None
         self.observer: Observer | None = None  # of traces and metrics
         self.sessions: PageSessions | None = None
+        self.files: FilesEndpoint | None = None  # None: this agent keeps no files
         self._public = frozenset(
             [
                 "/healthz",
                 "/readyz",
                 METADATA_PATH,
                 JWKS_PATH,
+                CATALOG_PATH,
                 *(card.paths if is_card_public else ()),
             ]
         )
@@ -137,6 +143,8 @@ class Router(abc.ABC):
             prefix, router = found
             return router.answer(request.below(prefix))
         headers = request.headers
+        if self.files is not None and self.files.is_signed(request):
+            return self.files(request)
         if (
             headers.get(b"host") not in self._hosts
             or b"origin" in headers
@@ -327,12 +335,16 @@ class Router(abc.ABC):
             return card
         if path == JWKS_PATH and verb in ("GET", "HEAD") and self._jwks is not None:
             return HttpResponse(200, self._jwks(), headers=_JWKS_HEADERS)
+        if path == CATALOG_PATH and verb in ("GET", "HEAD") and self.catalog is not None:
+            return self.catalog(request)
         if path == "/healthz" and verb in ("GET", "HEAD"):
             return HttpResponse(200, b'{"status":"ok"}')
         if path == "/readyz" and verb in ("GET", "HEAD"):
             return self._readiness()
         if path == "*" and verb == "OPTIONS":
             return HttpResponse(204, headers=((b"allow", _VERBS),))
+        if self.files is not None and is_file_path(path):
+            return await self.files(request)
         if self.observer is not None:
             has_trace = b"traceparent" in request.headers
             observed = self.observer.request("HTTP+JSON", has_trace=has_trace)

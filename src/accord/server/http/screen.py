@@ -81,7 +81,7 @@ class Screen:
         text = host.decode("latin-1")
         name = host_name(text)
         if host and not name:
-            raise Misdirected(f"{text[:80]!r} in the header Host is no name and port")
+            raise Misdirected(f"{text[:80]!r} in the header Host is not a name and port")
         if not host or name == self._name or not is_public_name(name):
             if len(self.hosts) < _KNOWN:
                 self.hosts.add(host or None)

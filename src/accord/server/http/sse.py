@@ -50,7 +50,7 @@ class EventEncoder(abc.ABC):
         return b"".join([self._other(event, view) for event in events])
 
     def message(self, message: Message) -> bytes:
-        frames = self._codec.frames(message, is_last=True, index=lambda _: 0)
+        frames = self._codec.frames(message, seq=0, is_last=True, index=lambda _: 0)
         return b"".join(
             [b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames]
         )
@@ -65,7 +65,7 @@ class EventEncoder(abc.ABC):
         if frames is None:
             decoded = v1.decode_event(event.data)
             frames = event.shapes[key] = self._codec.frames(
-                decoded, is_last=is_last, index=view.index
+                decoded, seq=event.seq, is_last=is_last, index=view.index
             )
         datas = [b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames]
         # The number goes to the last frame of an event: whoever resumes after it has seen all of

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...sockets import reset
 from ..request import (
+    BodyStream,
     HttpRequest,
     HttpResponse,
     Pairs,
     Peer,
     Problem,
     ServerUrl,
+    SizedResponse,
     StreamingResponse,
     check_header,
+    is_upload,
     not_read,
     too_busy,
     too_large,
@@ -35,23 +38,21 @@ if TYPE_CHECKING:
     from ...model import Limits
     from ..transport import Unread
 
-__all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "Http1Connection", "Http1Listener"]
+__all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "UPLOAD", "Http1Connection", "Http1Listener"]
 
 log_ = logging.getLogger("accord")
 
-AHEAD_BYTES = (
-    64 << 10
-)  # of requests that come before the last one is answered; then we stop reading
+# Of requests that come before the last one is answered; then we stop reading.
+AHEAD_BYTES = 64 << 10
 AT_ONCE = 32  # requests answered before others have their turn
 KNOWN_BYTES = 2 << 10  # of a head that is remembered: clients write the same one again and again
 FLUSH_BYTES = 64 << 10  # a body of more is not copied behind its head
 LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
-LINGER_BYTES = (
-    16 << 20
-)  # what may be under way before a client looks at the answer: the buffers of two systems
+# What may be under way before a client looks at the answer: the buffers of two systems.
+LINGER_BYTES = 16 << 20
 
 # What a connection waits for
-HEAD, BODY, ANSWER, NEXT, END = range(5)
+HEAD, BODY, ANSWER, NEXT, END, UPLOAD = range(6)
 
 _STATUS = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
@@ -108,7 +109,7 @@ class Http1Connection(PausableReader):
 
     # fmt: off
     __slots__ = (
-        "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head",  # noqa: E501
+        "_at", "_body_since", "_dropped", "_held", "_is_sized", "_opening", "_sent_stream", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head",  # noqa: E501
         "is_body_unread", "is_gone", "is_keep_alive", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state",  # noqa: E501
         "taken_at", "task",
     )
@@ -127,6 +128,8 @@ class Http1Connection(PausableReader):
         self._body_since = 0.0
         self._held = 0  # bytes of it that the listener has counted
         self._stream: StreamingResponse | None = None
+        self._sent_stream: BodyStream | None = None  # an upload that is under way
+        self._is_sized = False  # the answer has a length, and no chunks
         self.task: asyncio.Task[None] | None = None  # that answers
         self._opening = b""  # the head of a stream, which goes along with the first of it
         self._waiter: asyncio.Future[None] | None = None
@@ -136,10 +139,11 @@ class Http1Connection(PausableReader):
         self.is_write_paused = False  # it does not take what is sent
         self.is_reading = False
         self._dropped = 0  # bytes that came after the end
+        # When the client last took something, while something waits; and how much does.
         self.taken_at, self._stuck_bytes = (
             0.0,
             0,
-        )  # when the client last took something, while something waits; and how much does
+        )
         self.is_gone = False
 
     # The transport's side
@@ -153,6 +157,9 @@ class Http1Connection(PausableReader):
         self.state = END
         self.transport = self.head = None
         self.forget_body()
+        if self._sent_stream is not None:
+            self._sent_stream.end(ConnectionResetError("the client is gone"))
+            self._sent_stream = None
         self.listener.left(self)
         self.listener.unread.discard(self)
         task, self.task = self.task, None
@@ -192,6 +199,10 @@ class Http1Connection(PausableReader):
             rest = self._gather(data)
             if rest:
                 self._read(rest)
+        elif state == UPLOAD:
+            rest = self._upload(data)
+            if rest:
+                self._keep(rest)
         elif state == END:
             self.drop(len(data))
         else:
@@ -305,6 +316,8 @@ class Http1Connection(PausableReader):
                 return len(data)
             self.known = written if end - at <= KNOWN_BYTES else b""
         most = self.listener.limits.body
+        if head.length and is_upload(head.target):
+            return self._take_upload(head, data, end)
         if head.length > most:
             self._begin(head, b"", too_large(most))
             return end
@@ -351,13 +364,59 @@ class Http1Connection(PausableReader):
             self._begin(self.head, b"", problem)
         return b""
 
+    def _take_upload(self, head: RequestHead, data: bytes, end: int) -> int:
+        """Answer a request while its body comes."""
+        if self.listener.is_refused(self._request(head)):
+            self._begin(head, b"", not_read())
+            return end
+        limit = self.listener.limits.file_size + 1  # whoever reads it says that it is too large
+        self.body = Chunked(limit) if head.length < 0 else Sized(head.length)
+        stream = self._sent_stream = BodyStream(lambda: self.resume_reading(BACKLOG))
+        if head.is_waiting and end == len(data):
+            self.transport.write(_CONTINUE)
+        self._begin(head, b"", stream=stream)
+        if self.state == ANSWER:
+            self.state, self.since = UPLOAD, self.listener.loop.time()
+            rest = self._upload(data[end:])
+            return len(data) - len(rest)
+        return len(data)
+
+    def _upload(self, data: bytes) -> bytes:
+        """Take more of an upload; return what follows it."""
+        body, stream = self.body, self._sent_stream
+        assert body is not None
+        assert stream is not None
+        self.since = self.listener.loop.time()
+        try:
+            rest = body.feed(data)
+        except Bad as bad:
+            stream.end(ConnectionResetError(str(bad)))
+            self.abort()
+            return b""
+        if not stream.feed(body.drain()):
+            self.pause_reading(BACKLOG)
+        if rest is None:
+            return b""
+        stream.end()
+        self.body = self._sent_stream = None
+        if self.state == UPLOAD:
+            self.state = ANSWER
+        self.resume_reading(BACKLOG)
+        return rest
+
     def evict(self) -> None:
         """A body that has been coming for long makes room for others."""
         if self.head is not None:
             self.forget_body()
             self._begin(self.head, b"", too_busy())
 
-    def _begin(self, head: RequestHead, body: bytes, problem: Problem | None = None) -> None:
+    def _begin(
+        self,
+        head: RequestHead,
+        body: bytes,
+        problem: Problem | None = None,
+        stream: BodyStream | None = None,
+    ) -> None:
         """Answer a request."""
         self.state = ANSWER
         # Where the next request begins is not known if this one is not taken to its end.
@@ -367,6 +426,7 @@ class Http1Connection(PausableReader):
         )
         self.is_old = head.is_old
         request = self._request(head, body, problem)
+        request.stream = stream
         task = start_task(self._run(request), self.listener.loop)
         if not task.done():  # else it is answered, or `self.task` is its stream
             self.task = task
@@ -381,6 +441,10 @@ class Http1Connection(PausableReader):
     async def _run(self, request: HttpRequest) -> None:
         try:
             answer = await self.listener.answer(request)
+            if self._sent_stream is not None:
+                # It is answered before it has come: where the next request begins is not known.
+                self._sent_stream, self.body = None, None
+                self.state, self.is_body_unread, self.is_keep_alive = ANSWER, True, False
             if isinstance(answer, HttpResponse):
                 self.give(answer)
                 self.answered()
@@ -398,7 +462,10 @@ class Http1Connection(PausableReader):
         if self.is_gone:
             self._followed(None)
             return
-        self.open(stream.headers)
+        if isinstance(stream, SizedResponse):
+            self.open(stream.headers, stream.status, stream.length)
+        else:
+            self.open(stream.headers)
         self.task = self.listener.loop.create_task(stream.send(self))
         self.task.add_done_callback(self._followed)
 
@@ -480,10 +547,13 @@ class Http1Connection(PausableReader):
         lines.append(b"\r\n")
         return b"".join(lines)
 
-    def open(self, headers: Pairs) -> None:
-        """Begin a stream."""
-        lines = [_STATUS[200], self.listener.date]
-        if self.is_old:
+    def open(self, headers: Pairs, status: int = 200, length: int | None = None) -> None:
+        """Begin a stream; one of a known length has no chunks."""
+        lines = [_STATUS[status], self.listener.date]
+        self._is_sized = length is not None
+        if length is not None:
+            lines.append(b"content-length: %d\r\n" % length)
+        elif self.is_old:
             self.is_keep_alive = False  # where it ends, only closing can say
         else:
             lines.append(_CHUNKED)
@@ -499,7 +569,7 @@ class Http1Connection(PausableReader):
             await self._drained()
         if self.transport is None:
             return
-        if not self.is_old:
+        if not self.is_old and not self._is_sized:
             end = b"0\r\n\r\n" if is_last else b""
             data = b"%x\r\n%b\r\n%b" % (len(data), data, end) if data else end
         if self._opening:
@@ -556,9 +626,8 @@ class Http1Connection(PausableReader):
         self.state, self.since = END, self.listener.loop.time()
         self.ahead = self.head = None
         transport = self.transport
-        if (
-            not is_sending or not transport.can_write_eof()
-        ):  # over TLS there is no way to say "that was all" and listen on
+        # Over TLS there is no way to say "that was all" and listen on.
+        if not is_sending or not transport.can_write_eof():
             transport.close()
             return
         self.resume_reading(BACKLOG)
@@ -614,6 +683,10 @@ class Http1Connection(PausableReader):
             return
         limits, waited_s, state = self.listener.limits, now - self.since, self.state
         if state == ANSWER:
+            return
+        if state == UPLOAD:
+            if waited_s > limits.body_idle_s and not self.is_paused_for(BACKLOG):
+                self.abort()
             return
         if state == NEXT:
             if waited_s > limits.keep_alive_s and not self.is_write_paused:

@@ -155,9 +155,8 @@ def _target(verb: str, url: bytes, headers: Headers) -> Target:
         scheme, colon, rest = text.partition("://")
         if colon and scheme.lower() in ("http", "https"):
             host = re.split(r"[/?]", rest, maxsplit=1)[0]
-            headers[b"host"] = host.rpartition("@")[2].encode(
-                "latin-1"
-            )  # it counts, whatever Host says (RFC 9112, 3.2.2)
+            # It counts, whatever Host says (RFC 9112, 3.2.2).
+            headers[b"host"] = host.rpartition("@")[2].encode("latin-1")
             text = rest[len(host) :]
             if not text.startswith("/"):
                 text = "/" + text
@@ -184,21 +183,29 @@ class Sized:
         self.data += data[:missing]
         return data[missing:] if len(data) >= missing else None
 
+    def drain(self) -> bytes:
+        """Return what has come since the last time, and forget it."""
+        taken = bytes(self.data)
+        self._length -= len(taken)
+        self.data.clear()
+        return taken
+
 
 class _Pieces:
     """What llhttp tells of a body."""
 
-    __slots__ = ("count", "data", "is_too_large", "is_whole", "most")
+    __slots__ = ("count", "data", "is_too_large", "is_whole", "most", "taken")
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
         self.count = 0
+        self.taken = 0  # bytes that are not in `data` any more
         self.most = most
         self.is_whole = self.is_too_large = False
 
     def on_body(self, data: bytes) -> None:
         self.count += 1
-        if len(self.data) + len(data) > self.most:
+        if self.taken + len(self.data) + len(data) > self.most:
             self.is_too_large = True
         else:
             self.data += data
@@ -243,6 +250,13 @@ class Chunked:
         self._tail = (self._tail + data)[-3:]
         return None
 
+    def drain(self) -> bytes:
+        """Return what has come since the last time, and forget it."""
+        taken = bytes(self.data)
+        self._pieces.taken += len(taken)
+        self.data.clear()
+        return taken
+
     def _ends(self, data: bytes) -> Iterator[int]:
         """Yield where the body may be over, and then the next request begins: llhttp does not tell
         where it was.
@@ -262,7 +276,7 @@ class Chunked:
         except httptools.HttpParserError as error:
             raise Bad(f"not a valid HTTP request: {error}") from None
         self._fed += len(data)
-        count, size = self._pieces.count, len(self.data)
+        count, size = self._pieces.count, self._pieces.taken + len(self.data)
         if self._fed - size > SAID_BYTES + USUAL_BYTES * count + size and not self.is_too_large:
             raise Bad("not a valid HTTP request: the chunk extensions are larger than the chunks")
         if count > CHUNKS and size < SMALL_BYTES * count:

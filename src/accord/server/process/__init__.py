@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .logs import LOG_FORMATS as LOG_FORMATS
+    from .logs import LOG_LEVELS as LOG_LEVELS
     from .logs import JsonFormatter as JsonFormatter
     from .logs import set_up_log as set_up_log
     from .main import bind as bind
@@ -24,6 +25,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "JsonFormatter": "logs",
             "LOG_FORMATS": "logs",
+            "LOG_LEVELS": "logs",
             "WorkerProcess": "workers",
             "bind": "main",
             "hearing": "signals",

@@ -3,12 +3,15 @@
 import json
 import logging
 from datetime import UTC, datetime
+from typing import get_args
 
+from ...model import LogFormat, LogLevel
 from ...observe import current_trace
 
-__all__ = ["LOG_FORMATS", "JsonFormatter", "set_up_log"]
+__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonFormatter", "set_up_log"]
 
-LOG_FORMATS = ["text", "json"]
+LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
 # What our own lines say beside their text, for programs.
 _FIELDS = ("operation", "caller", "task_id", "skill", "state", "error", "ms")
@@ -51,6 +54,8 @@ def set_up_log(level: str, form: str) -> None:
     """Log to stderr, unless the program has set up logging itself: then that stays as it is."""
     if form not in LOG_FORMATS:
         raise ValueError(f"log_format is {form!r}; give one of {', '.join(LOG_FORMATS)}")
+    if level not in LOG_LEVELS:
+        raise ValueError(f"log_level is {level!r}; give one of {', '.join(LOG_LEVELS)}")
     accord = logging.getLogger("accord")
     if accord.level == logging.NOTSET:
         accord.setLevel(level.upper())

@@ -39,10 +39,11 @@ class _Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 loop.add_signal_handler(number, self._on, number)
+            # Windows; or not in the main thread, where signals are others' matter.
             except (
                 NotImplementedError,
                 RuntimeError,
-            ):  # Windows; or not in the main thread, where signals are others' matter
+            ):
                 with contextlib.suppress(ValueError):
                     signal.signal(
                         number, lambda number, frame: loop.call_soon_threadsafe(self._on, number)

@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from ...net import backoff_s
+
 __all__ = ["WorkerProcess", "run_workers"]
 
 log_ = logging.getLogger("accord")
 
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # before a worker that died is started again
 HEALTHY_S = 30.0  # of life, after which a death is the first one again
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 OVERTIME_S = 15.0  # beyond the grace, before a worker that does not stop is killed
 
 Serve = Callable[["WorkerProcess"], None]
@@ -140,8 +143,11 @@ class _Parent:
     def _start(self, number: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        # Held back until the child has handlers of its own: ours would take them and do nothing.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._children[pid] = _Child(pid, number)
             return
         code = 1
@@ -152,6 +158,7 @@ class _Parent:
             for one in (signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(one, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._serve(WorkerProcess(number, self._tell_ready, self._alive))
             code = 0
         except SystemExit as end:
@@ -186,7 +193,8 @@ class _Parent:
 
     def _ended(self, child: _Child, code: int) -> None:
         if self._is_stopping:
-            self._code = self._code or (1 if code else 0)
+            is_stopped = code in (0, -signal.SIGTERM)  # one that was still starting died of it
+            self._code = self._code or (0 if is_stopped else 1)
             return
         if not self._has_served:
             self._code = code if code > 0 else 1
@@ -195,7 +203,7 @@ class _Parent:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         is_first = time.monotonic() - child.began_s > HEALTHY_S
         deaths = self._deaths[child.number] = 1 if is_first else self._deaths[child.number] + 1
-        pause_s = min(PAUSE_S * 2 ** (deaths - 1), LONGEST_PAUSE_S)
+        pause_s = backoff_s(deaths - 1, first_s=PAUSE_S, most_s=LONGEST_PAUSE_S)
         log_.error(
             "worker %d (process %d) %s, and is started again in %g s",
             child.number,

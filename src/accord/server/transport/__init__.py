@@ -1,6 +1,4 @@
-"""What every port and connection shares: listening, TLS, bounded reading, rate limits, unread
-answers.
-"""
+"""What every port and connection shares: listening, TLS, bounded reading, unread answers."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +7,6 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .listener import Listener as Listener
     from .listener import bind_port as bind_port
-    from .ratelimit import Flood as Flood
-    from .ratelimit import RateLimit as RateLimit
     from .reading import BACKLOG as BACKLOG
     from .reading import BODY_WAITS as BODY_WAITS
     from .reading import TURN_S as TURN_S
@@ -28,9 +24,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "BACKLOG": "reading",
             "BODY_WAITS": "reading",
             "UnreadConnection": "unread",
-            "Flood": "ratelimit",
             "Listener": "listener",
-            "RateLimit": "ratelimit",
             "PausableReader": "reading",
             "TURN_S": "reading",
             "Tls": "tls",

@@ -78,9 +78,8 @@ class Acceptor:
             task.add_done_callback(self._opening.discard)
 
     async def _open(self, one: socket.socket) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # a client that is gone, or speaks no TLS; the transport is closed then
+        # A client that is gone, or speaks no TLS; the transport is closed then.
+        with contextlib.suppress(OSError):
             await self._loop.connect_accepted_socket(self._connected, one, **self._options)
 
     def _pause(self, error: OSError) -> None:

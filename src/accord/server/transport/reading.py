@@ -7,18 +7,18 @@ from typing import Any
 
 __all__ = ["BACKLOG", "BODY_WAITS", "READ_BYTES", "TURN_S", "UNREAD", "PausableReader"]
 
-READ_BYTES = (
-    32 << 10
-)  # in one turn of the loop; uvloop would read up to 8 MB before it looks after anybody else
+# In one turn of the loop; uvloop would read up to 8 MB before it looks after anybody else.
+READ_BYTES = 32 << 10
 BODY_WAITS = 30  # times the wait for the next piece of a request is what all of it may take
 TURN_S = 0.005  # of work on what was read, before others have their turn
 
 # Why reading is paused
+# It had its turn; what came is not worked off; the client reads nothing itself.
 TURN, BACKLOG, UNREAD = (
     1,
     2,
     4,
-)  # it had its turn; what came is not worked off; the client reads nothing itself
+)
 
 # One for all connections: what is read is copied out of it before anything else is read.
 _BUFFER = memoryview(bytearray(READ_BYTES))

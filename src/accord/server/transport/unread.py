@@ -42,9 +42,8 @@ class Unread:
         self._most_each = limits.unread_per_connection
         self._timeout_s = limits.stalled_s
         self._connections: set[UnreadConnection] = set()
-        self._reserved: Counter[UnreadConnection | None] = (
-            Counter()
-        )  # bytes of answers that are being made, and for whom
+        # Bytes of answers that are being made, and for whom.
+        self._reserved: Counter[UnreadConnection | None] = Counter()
         self._waiting: dict[
             asyncio.Future[None], tuple[int, UnreadConnection | None]
         ] = {}  # for room of this size, on this connection

@@ -1,26 +1,25 @@
 """What an operator asks of a database, beside the replicas that use it."""
 
-import asyncio
 import contextlib
-import os
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
 from ..contract import Namespace, Row, Stats, StoredLog
+from ..file_index import FileStats
+from ..migrations import newest
+from ..parts import TASKS
 from .connect import BROKEN, FREE, connected, is_pooled, missing_settings, reason
-from .migrations import check, migrate, version
 from .options import PostgresOptions
+from .schema import migrate_database, versions
 
 __all__ = [
     "DatabaseHealth",
     "Replica",
-    "backup",
+    "collect_files",
     "count",
+    "file_stats",
     "health",
     "inspect",
     "logs_of",
@@ -46,6 +45,7 @@ class Replica(msgspec.Struct, frozen=True):
 class DatabaseHealth(msgspec.Struct, frozen=True):
     """What a database is like for a replica that would use it."""
 
+    is_ours: bool  # tasks are stored there already
     server: str  # its version
     is_pooled: bool  # a pooler is in between
     is_heard: bool  # wake-ups arrive: there is a direct way for them
@@ -93,11 +93,38 @@ async def inspect(options: PostgresOptions) -> tuple[Stats, int]:
         return await count(db, options.schema), have
 
 
+_FREE = "NOT EXISTS (SELECT FROM {s}.file_uses u WHERE u.file = f.id)"
+_ELSEWHERE = "f.length > 0 AND NOT EXISTS (SELECT FROM {s}.file_bytes b WHERE b.file = f.id)"
+
+
+async def file_stats(options: PostgresOptions) -> FileStats:
+    """Return how many files the tasks of a database have. Changes nothing."""
+    counted = "count(*) FILTER (WHERE {0}), coalesce(sum(f.length) FILTER (WHERE {0}), 0)::bigint"
+    columns = ", ".join(counted.replace("{0}", one) for one in ("true", _FREE, _ELSEWHERE))
+    async with _ours(options) as (db, _):
+        sql = f"SELECT {columns} FROM {{s}}.files f"
+        return FileStats(*await db.fetchrow(sql.replace("{s}", options.schema)))
+
+
+async def collect_files(options: PostgresOptions, unused_s: float) -> int:
+    """Delete the files in a database that no task has referred to for so long, as its servers do
+    all the time. Return how many.
+    """
+    old = f"f.used_ms < extract(epoch FROM clock_timestamp()) * 1000 - $1 AND {_FREE}"
+    async with _ours(options) as (db, _), db.transaction():
+        doom = f"UPDATE {{s}}.files f SET used_ms = -1 WHERE {old} RETURNING f.id"
+        rows = await db.fetch(doom.replace("{s}", options.schema), unused_s * 1000)
+        ids = [id_ for (id_,) in rows]
+        await db.execute(f"DELETE FROM {options.schema}.file_bytes WHERE file = ANY($1)", ids)
+        await db.execute(f"DELETE FROM {options.schema}.files WHERE id = ANY($1)", ids)
+        return len(ids)
+
+
 async def logs_of(options: PostgresOptions, task_id: str) -> list[StoredLog]:
     """Return the logs of the tasks with this id, of whatever agent and caller."""
     async with _ours(options) as (db, _):
         found = await db.fetch(
-            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state "
+            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state, t.skill, t.about "
             f"FROM {options.schema}.tasks t JOIN {options.schema}.namespaces n USING (namespace) "
             "WHERE t.id = $1",
             task_id,
@@ -112,8 +139,9 @@ async def logs_of(options: PostgresOptions, task_id: str) -> list[StoredLog]:
                 context,
                 state,
                 [Row(*row) for row in await db.fetch(events, key)],
+                *(skill, about),
             )
-            for key, agent, tenant, caller, context, state in found
+            for key, agent, tenant, caller, context, state, skill, about in found
         ]
 
 
@@ -122,7 +150,9 @@ async def migrate_all(options: PostgresOptions) -> tuple[int, int]:
     its schema before and after.
     """
     async with _used(options) as (db, have):
-        return have, await migrate(db, options.schema, slow=True)
+        parts = {TASKS, *await versions(db, options)}
+        await migrate_database(db, options, *sorted(parts, reverse=True), slow=True)
+        return have, newest()
 
 
 async def vacuum(options: PostgresOptions) -> tuple[int, int]:
@@ -137,38 +167,6 @@ async def vacuum(options: PostgresOptions) -> tuple[int, int]:
         return before, await _size(db, options.schema)
 
 
-async def backup(options: PostgresOptions, file: Path) -> None:
-    """Write all there is into a file, as it stands at one moment, while replicas go on. It is put
-    back with pg_restore.
-
-    Raises:
-        RuntimeError: It can't be done; says why.
-    """
-    command = shutil.which("pg_dump")
-    if command is None:
-        raise RuntimeError("pg_dump is not there; install PostgreSQL's client programs")
-    async with _ours(options):
-        pass
-    # Not in the command line, which everybody on the machine can read.
-    parts = urlsplit(options.dsn)
-    name, at, host = parts.netloc.rpartition("@")
-    user, _, password = name.partition(":")
-    dsn = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
-    environment = os.environ | ({"PGPASSWORD": unquote(password)} if password else {})
-    process = await asyncio.create_subprocess_exec(
-        command,
-        "--format=custom",
-        f"--schema={options.schema}",
-        f"--file={file}",
-        f"--dbname={dsn}",
-        env=environment,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, said = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"pg_dump failed: {said.decode(errors='replace').strip()}")
-
-
 async def health(options: PostgresOptions) -> DatabaseHealth:
     """Look at a database as a replica would. Changes nothing.
 
@@ -178,8 +176,10 @@ async def health(options: PostgresOptions) -> DatabaseHealth:
     try:
         pooled = await is_pooled(options)
         async with connected(options, pooled=pooled) as db:
+            found = await versions(db, options)  # raises if it is not for this release
             return DatabaseHealth(
-                server=".".join(str(n) for n in db.get_server_version()[:2]),
+                is_ours=TASKS in found,
+                server=db.get_settings().server_version.split()[0],
                 is_pooled=pooled,
                 is_heard=not pooled or bool(options.listen),
                 missing=await missing_settings(db),
@@ -206,9 +206,8 @@ async def _used(options: PostgresOptions) -> AsyncIterator[tuple[Any, int]]:
     """A connection, and the number of the schema."""
     try:
         async with connected(options, pooled=await is_pooled(options)) as db:
-            have, needs = await version(db, options.schema)
-            check(options.place, have, needs)
-            yield db, have
+            found = await versions(db, options)
+            yield db, found[TASKS].have if TASKS in found else 0
     except BROKEN as error:
         raise RuntimeError(f"the database can't be used: {reason(options, error)}") from error
 

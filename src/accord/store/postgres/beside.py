@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from ...model import Unavailable
 from ..contract import CommitFailed
+from ..parts import TASKS
+from .clock import DatabaseClock
 from .connect import BROKEN, connected, is_pooled, reason
-from .migrations import check, migrate, version
 from .options import PostgresOptions
+from .schema import migrate_database
 
 __all__ = ["DatabaseTable", "OpenDatabase"]
 
@@ -22,6 +24,9 @@ class OpenDatabase(Protocol):
     @property
     def is_open(self) -> bool: ...
 
+    @property
+    def clock(self) -> DatabaseClock: ...
+
     async def fetch(self, sql: str, *values: Any) -> list[Any]: ...
 
     async def write(self, sql: str, *values: Any) -> list[Any]: ...
@@ -33,13 +38,16 @@ class DatabaseTable:
     def __init__(self, database: OpenDatabase) -> None:
         self._db = database
 
+    def now_ms(self) -> int:
+        return self._db.clock.now_ms()
+
     async def prepare(self) -> None:
         """Make the tables, if they are not there."""
         options = self._db.options
         try:
             async with connected(options, pooled=await is_pooled(options)) as db:
-                check(options.place, *await version(db, options.schema))
-                await migrate(db, options.schema)
+                await migrate_database(db, options, TASKS)
+                await self._db.clock.ask(db)
         except BROKEN as error:
             raise RuntimeError(f"the database can't be used: {reason(options, error)}") from error
 

@@ -16,7 +16,7 @@ WITH old AS MATERIALIZED (
 ),
 claimed AS (
   UPDATE {s}.tasks t SET owner = $3 FROM old WHERE t.key = old.key
-  RETURNING t.pos, (SELECT seen_ms FROM {s}.replicas WHERE id = old.owner) AS seen_ms
+  RETURNING t.pos, t.posts, (SELECT seen_ms FROM {s}.replicas WHERE id = old.owner) AS seen_ms
 ),
 watched AS ({watched})
 """
@@ -30,9 +30,9 @@ _NOT_WATCHED = "SELECT NULL::int AS pos WHERE false"
 
 
 def claim_sql(*, reopen: bool, watch: bool) -> str:
-    """Return the beginning of a query that claims a task. `claimed` has its position and when its
-    last owner was heard of, if it is ours now; `watched` its position, if it is watched from now
-    on.
+    """Return the beginning of a query that claims a task. `claimed` has its position, the
+    number of its posts and when its last owner was heard of, if it is ours now; `watched` its
+    position, if it is watched from now on.
 
     The values are the namespace, the id, our number and the newest format we can read.
     """

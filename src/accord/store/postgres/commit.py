@@ -16,6 +16,7 @@ from typing import Any
 
 from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Post, StateWrite
 from ..rules import ENDED
+from .clock import NOW_MS
 from .namespaces import number
 
 __all__ = ["Group", "groups_of", "statement"]
@@ -28,8 +29,7 @@ _KEYS = {
     "namespace": "bigint",
     "key": "text",
     "digest": "bytea",
-    "at_ms": "bigint",
-    "expired_ms": "bigint",
+    "kept_ms": "bigint",
     "task": "text",
     "turn": "int",
     "post": "bigint",
@@ -71,9 +71,11 @@ _APPENDS = {
     "head": "bytea",
     "artifacts": "bytea",
     "data": "bytea",
-    "told": "int",
+    "last_status": "int",
     "pushed": "int",
 }
+# Of appends and creates that change when their task is due: few do.
+_DUE = {"key": "bigint", "due_ms": "bigint"}
 _PUSHES = {
     "item": "int",
     "task": "bigint",
@@ -84,7 +86,6 @@ _PUSHES = {
     "upto": "int",
     "sent": "int",
     "grown": "int",  # events of its item that it wants
-    "at_ms": "bigint",
     "endpoint": "text",
     "version": "text",
     "data": "bytea",
@@ -97,13 +98,20 @@ _STATES = {
     "read": "int",
     "data": "bytea",
 }
+_FILES = {
+    "item": "int",
+    "task": "bigint",
+    "file": "text",
+    "length": "bigint",
+    "sha256": "bytea",
+}
 _POSTS = {"item": "int", "task": "bigint", "id": "bigint", "kind": "smallint", "body": "bytea"}
 
 _GATE = """
 me AS MATERIALIZED (
   -- A death certificate waits for this lock, and this lock for a certificate. The batch before must
-  -- be there: a failover that lost it has lost what was told to clients.
-  SELECT id, $4::bigint AS now_ms FROM {s}.replicas WHERE id = $1 AND nonce = $2 AND died IS NULL
+  -- be there: a failover that lost it has lost what clients were shown.
+  SELECT id FROM {s}.replicas WHERE id = $1 AND nonce = $2 AND died IS NULL
     AND ($3 = 1 OR EXISTS (SELECT FROM {s}.batches WHERE replica = $1 AND n = $3 - 1))
   FOR SHARE
 )"""
@@ -112,24 +120,24 @@ _TAKEN = """
 k AS MATERIALIZED ({keys}),
 taken AS MATERIALIZED (
   SELECT k.item FROM k JOIN {s}.keys o ON o.namespace = k.namespace AND o.key = k.key
-  WHERE o.at_ms >= k.expired_ms
+  WHERE o.at_ms >= {now} - k.kept_ms
 )"""
 
 _CREATE = """
 c AS MATERIALIZED ({creates}),
 made AS (
-  INSERT INTO {s}.tasks (key, namespace, at_ms, committed_ms, owner, pos, seq, snap, state, format,
-    id, context, skill, about, head, artifacts, pushed)
-  SELECT c.key, c.namespace, c.at_ms, $4, CASE WHEN c.is_owned THEN me.id END, c.pos, c.seq, c.snap,
-    c.state, c.format, c.id, c.context, c.skill, c.about, c.head, c.artifacts,
-    c.pushed
+  INSERT INTO {s}.tasks (key, namespace, at_ms, created_ms, committed_ms, owner, pos, seq, snap,
+    state, format, id, context, skill, about, head, artifacts, pushed{due_ms})
+  SELECT c.key, c.namespace, c.at_ms, c.at_ms, {now}, CASE WHEN c.is_owned THEN me.id END,
+    c.pos, c.seq, c.snap, c.state, c.format, c.id, c.context, c.skill, c.about, c.head, c.artifacts,
+    c.pushed{due_c}
   FROM c, me WHERE {free_c}
   ORDER BY c.namespace, c.id
   ON CONFLICT (namespace, id) DO NOTHING RETURNING key
 ),
 created AS (SELECT * FROM c WHERE (key IN (SELECT key FROM made)) IS TRUE),
 log1 AS (
-  INSERT INTO {s}.events (task, pos, seq, at_ms, data) SELECT key, 1, seq, $4, data FROM created
+  INSERT INTO {s}.events (task, pos, seq, at_ms, data) SELECT key, 1, seq, {now}, data FROM created
 )"""
 
 # The owner is compared in a form no index serves: a plan made while the table is empty would read
@@ -138,7 +146,7 @@ _APPEND = """
 a AS MATERIALIZED (SELECT u.*, $1::bigint AS owner FROM ({appends}) u),
 appended AS (
   UPDATE {s}.tasks t SET pos = a.pos, seq = a.seq, state = a.state, at_ms = a.at_ms,
-    committed_ms = $4, folded = false, format = greatest(t.format, a.format),
+    committed_ms = {now}, folded = false, format = greatest(t.format, a.format),
     posts_read = CASE WHEN a.leaves = 2 THEN t.posts
       ELSE least(greatest(t.posts_read, a.posts_read), t.posts) END,
     owner = CASE WHEN a.leaves = 2
@@ -146,15 +154,15 @@ appended AS (
       THEN NULL ELSE t.owner END,
     snap = CASE WHEN a.head IS NULL THEN t.snap ELSE a.pos END,
     head = coalesce(a.head, t.head), artifacts = coalesce(a.artifacts, t.artifacts),
-    pushed = t.pushed + a.pushed
+    pushed = t.pushed + a.pushed{due_a}
   FROM a, me
   WHERE t.key = a.key AND t.owner IS NOT DISTINCT FROM a.owner AND t.pos = a.before AND {free_a}
   RETURNING t.key, t.namespace, t.posts, t.posts_read, t.watchers, a.item, a.before, a.seq, a.was,
-    a.state, a.data, a.told, t.pushed, a.pushed AS newly_pushed
+    a.state, a.data, a.last_status, t.pushed, a.pushed AS newly_pushed
 ),
 log2 AS (
   INSERT INTO {s}.events (task, pos, seq, at_ms, data)
-  SELECT key, before + 1, seq, $4, data FROM appended
+  SELECT key, before + 1, seq, {now}, data FROM appended
 ),
 gone AS (
   DELETE FROM {s}.posts p USING appended
@@ -162,13 +170,18 @@ gone AS (
 ),
 grown AS (
   UPDATE {s}.pushes p SET is_open = x.state NOT IN (3, 4, 5, 7),
-    upto = greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.told END),
+    upto = greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.last_status END),
     due_ms = CASE WHEN p.disabled = ''
-      AND greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.told END) > p.sent
-      THEN coalesce(p.due_ms, $4) ELSE p.due_ms END
+      AND greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.last_status END) > p.sent
+      THEN coalesce(p.due_ms, {now}) ELSE p.due_ms END
   FROM appended x WHERE x.pushed > x.newly_pushed AND p.task = x.key {not_put}
   RETURNING p.due_ms
 )"""
+_DUE_OF_CREATE = "SELECT d.due_ms FROM d WHERE d.key = c.key"
+_DUE_OF_APPEND = (
+    "CASE WHEN a.key IN (SELECT key FROM d) "
+    "THEN (SELECT d.due_ms FROM d WHERE d.key = a.key) ELSE t.due_ms END"
+)
 # A webhook that another replica registered since this statement began is in the task's row, which
 # was read again, and not yet among those that were moved.
 _ALL_GROWN = (
@@ -185,15 +198,15 @@ put AS (
       ORDER BY w.place) + (SELECT coalesce(max(n), 0) FROM {s}.pushes m WHERE m.task = w.task)),
     w.namespace, w.is_open, w.artifacts, greatest(coalesce(b.upto, w.upto), w.grown),
     coalesce(b.sent, w.sent),
-    CASE WHEN greatest(coalesce(b.upto, w.upto), w.grown) > coalesce(b.sent, w.sent) THEN $4 END,
-    w.at_ms, w.endpoint, w.version, w.data
+    CASE WHEN greatest(coalesce(b.upto, w.upto), w.grown) > coalesce(b.sent, w.sent) THEN {now} END,
+    {now}, w.endpoint, w.version, w.data
   FROM w LEFT JOIN {s}.pushes b ON b.task = w.task AND b.id = w.id
   WHERE w.item IN (SELECT item FROM fine)
   ON CONFLICT (task, id) DO UPDATE SET is_open = excluded.is_open, artifacts = excluded.artifacts,
     at_ms = excluded.at_ms, endpoint = excluded.endpoint, version = excluded.version,
     data = excluded.data, error = '', disabled = '', tries = 0, failing_ms = 0,
     claim = o.claim + 1, upto = greatest(o.upto, excluded.upto),
-    due_ms = CASE WHEN greatest(o.upto, excluded.upto) > o.sent THEN $4 END
+    due_ms = CASE WHEN greatest(o.upto, excluded.upto) > o.sent THEN {now} END
   RETURNING o.due_ms
 )"""
 
@@ -223,7 +236,7 @@ mailed AS (
 _KEEP = """
 kept AS (
   INSERT INTO {s}.keys AS o (namespace, key, digest, at_ms, expired_ms, task, turn, post, reply)
-  SELECT k.namespace, k.key, k.digest, k.at_ms, k.expired_ms, k.task, k.turn, k.post, k.reply
+  SELECT k.namespace, k.key, k.digest, {now}, {now} - k.kept_ms, k.task, k.turn, k.post, k.reply
   FROM k, me WHERE k.item IN (SELECT item FROM fine)
   ORDER BY k.namespace, k.key
   ON CONFLICT (namespace, key) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms,
@@ -247,6 +260,19 @@ remembered AS (
   ON CONFLICT (namespace, context) DO UPDATE SET n = b.n + 1, task = excluded.task,
     data = excluded.data
 )"""
+# That the file is used is written to its row: who deletes files waits for this, and looks again.
+_REFER = """
+f AS MATERIALIZED ({files}),
+referred AS (
+  INSERT INTO {s}.file_uses (file, task) SELECT f.file, f.task FROM f, me
+  WHERE f.item IN (SELECT item FROM fine) ON CONFLICT DO NOTHING
+),
+lengthened AS (
+  UPDATE {s}.files o SET length = greatest(o.length, f.length),
+    used_ms = greatest(o.used_ms, $4),
+    sha256 = CASE WHEN f.sha256 = '' THEN o.sha256 ELSE f.sha256 END
+  FROM f, me WHERE o.id = f.file AND f.item IN (SELECT item FROM fine)
+)"""
 _NOT_PUT = "AND NOT EXISTS (SELECT FROM w WHERE w.task = p.task AND w.id = p.id)"
 _ALL_KEPT = (
     "(SELECT count(*) FROM kept) "
@@ -257,7 +283,7 @@ _DONE = """
 done AS (
   -- A plain insert: the second of two batches with one number fails as a whole.
   INSERT INTO {s}.batches (replica, n, refused)
-  SELECT me.id, $3, ARRAY(SELECT i FROM generate_series(0, $5 - 1) i
+  SELECT me.id, $3, ARRAY(SELECT i FROM generate_series(0, $4 - 1) i
     WHERE i NOT IN (SELECT item FROM fine) ORDER BY i)
   FROM me WHERE {sure} RETURNING refused
 )"""
@@ -318,7 +344,7 @@ class Group:
 
     def query(self, schema: str) -> tuple[str, list[Any]]:
         """Return the statement, and what it is called with after replica, nonce and number of the
-        batch: from $4, the time, on.
+        batch: from $4 on.
         """
         creates: list[tuple[int, Create]] = []
         appends: list[tuple[int, Append]] = []
@@ -326,6 +352,8 @@ class Group:
         keys: list[tuple[Any, ...]] = []
         pushes: list[tuple[Any, ...]] = []
         states: list[tuple[Any, ...]] = []
+        due: list[tuple[Any, ...]] = []
+        files: list[tuple[Any, ...]] = []
         for i, (_, item) in enumerate(self.items):
             if isinstance(item, Create):
                 creates.append((i, item))
@@ -339,8 +367,12 @@ class Group:
                 keys.append((*_key_row(i, item), True))
             if not isinstance(item, Idempotency) and item.idempotency is not None:
                 keys.append((*_key_row(i, item.idempotency), False))
-            if isinstance(item, Create | Append) and item.conversation is not None:
-                states.append(_state_row(i, item, item.conversation))
+            if isinstance(item, Create | Append):
+                if item.conversation is not None:
+                    states.append(_state_row(i, item, item.conversation))
+                if item.due_ms is not None:
+                    due.append((item.key, item.due_ms or None))
+                files += [(i, item.key, use.id, use.length, use.sha256) for use in item.files]
         # In one order in all replicas: two that lock the same rows don't wait for each other in a
         # circle.
         appends.sort(key=lambda one: one[1].key)
@@ -352,6 +384,8 @@ class Group:
             bool(posts),
             bool(pushes),
             bool(states),
+            bool(due),
+            bool(files),
         )
         values: list[Any] = [len(self.items)]
         for columns, rows in (
@@ -361,6 +395,8 @@ class Group:
             (_POSTS, [(i, p.task, p.id, int(p.kind), p.body) for i, p in posts]),
             (_PUSHES, pushes),
             (_STATES, states),
+            (_DUE, due),
+            (_FILES, files),
         ):
             if rows:
                 assert len(rows[0]) == len(columns)  # the tables above name them all
@@ -395,8 +431,7 @@ def _key_row(i: int, key: Idempotency) -> tuple[Any, ...]:
         number(key.namespace),
         key.key,
         key.digest,
-        key.at_ms,
-        key.expired_ms,
+        key.kept_ms,
         key.task_id,
         key.turn,
         key.post,
@@ -444,7 +479,7 @@ def _append_row(i: int, item: Append) -> tuple[Any, ...]:
         item.head,
         item.artifacts if item.head is not None else None,
         item.data,
-        item.told,
+        item.last_status,
         len(item.pushes),
     )
 
@@ -465,8 +500,7 @@ def _push_rows(i: int, item: Create | Append) -> list[tuple[Any, ...]]:
             push.has_artifacts,
             push.upto,
             push.sent,
-            item.seq if push.has_artifacts else item.told,
-            push.at_ms,
+            item.seq if push.has_artifacts else item.last_status,
             push.endpoint,
             push.version,
             push.data,
@@ -484,15 +518,17 @@ def statement(
     has_posts: bool,
     has_pushes: bool,
     has_states: bool,
+    has_due: bool = False,
+    has_files: bool = False,
 ) -> str:
     """Return the statement for a batch of these parts: $1 replica, $2 its nonce, $3 the number of
-    the batch, $4 the time, $5 how many items; then the columns of each part as arrays.
+    the batch, $4 how many items; then the columns of each part as arrays.
 
     It gives what was refused (NULL: this replica may not write), whether a webhook may be due,
     tasks with the replicas that watch them, tasks with posts and their owners, and conversations
     whose state another turn had written.
     """
-    next_ = 6
+    next_ = 5
 
     def columns(of: dict[str, str]) -> str:
         nonlocal next_
@@ -516,7 +552,10 @@ def statement(
         )
     if has_creates:
         parts.append(
-            _CREATE.replace("{creates}", columns(_CREATES)).replace("{free_c}", is_free("c"))
+            _CREATE.replace("{creates}", columns(_CREATES))
+            .replace("{free_c}", is_free("c"))
+            .replace("{due_ms}", ", due_ms" if has_due else "")
+            .replace("{due_c}", f", ({_DUE_OF_CREATE})" if has_due else "")
         )
         fine.append("SELECT item FROM created")
         changes.append("SELECT namespace, state, 1 AS n FROM created")
@@ -525,6 +564,7 @@ def statement(
             _APPEND.replace("{appends}", columns(_APPENDS))
             .replace("{free_a}", is_free("a"))
             .replace("{not_put}", _NOT_PUT if has_pushes else "")
+            .replace("{due_a}", f", due_ms = {_DUE_OF_APPEND}" if has_due else "")
         )
         due.append("EXISTS (SELECT FROM grown WHERE due_ms IS NOT NULL)")
         sure.append(_ALL_GROWN)
@@ -556,6 +596,10 @@ def statement(
     if has_states:
         parts.append(_REMEMBER.replace("{states}", columns(_STATES)))
         overwritten = "ARRAY(SELECT context FROM overwritten)"
+    if has_due:
+        parts.insert(1, f"\nd AS MATERIALIZED ({columns(_DUE)})")
+    if has_files:
+        parts.append(_REFER.replace("{files}", columns(_FILES)))
     if has_keys:
         parts.append(_KEEP)
         sure.append(_ALL_KEPT)
@@ -571,4 +615,4 @@ def statement(
         f"WITH{','.join(parts)}\nSELECT (SELECT refused FROM done), "
         f"{' OR '.join(due) or 'false'}, {watched}, {mail}, {overwritten}"
     )
-    return text.replace("{s}", schema)
+    return text.replace("{now}", NOW_MS).replace("{s}", schema)

@@ -28,6 +28,7 @@ __all__ = [
     "is_pooled",
     "kill",
     "missing_settings",
+    "open_session",
     "reason",
     "transaction",
     "uncancelled",
@@ -101,6 +102,11 @@ async def connect(
     if sock.family != getattr(socket, "AF_UNIX", None):
         notice_loss(sock, QUIET_S, LOST_S)
     return db
+
+
+async def open_session(options: PostgresOptions) -> Any:
+    """Return a connection for another room, which closes it."""
+    return await connect(options, pooled=await is_pooled(options))
 
 
 async def is_pooled(options: PostgresOptions) -> bool:

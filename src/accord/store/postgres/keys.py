@@ -1,16 +1,15 @@
 """API keys in the database of an agent's tasks. Also to be used without a server."""
 
 import time
-from typing import Any
 
-from ..keys import StoredApiKey
+from ..keys import COLUMNS, INSERT, REVOKE, StoredApiKey
+from ..sql import Sql, numbered
 from .beside import DatabaseTable, OpenDatabase
 
 __all__ = ["PostgresKeys"]
 
 KNOWN_S = 5.0  # for which a key is not read again: so long a replica may accept a revoked one
 KNOWN = 10_000
-_COLUMNS = "id, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms"
 
 
 class PostgresKeys(DatabaseTable):
@@ -20,57 +19,40 @@ class PostgresKeys(DatabaseTable):
         super().__init__(database)
         self._known: dict[str, tuple[float, StoredApiKey]] = {}
 
-    async def add(self, key: StoredApiKey) -> None:
-        await self._query(
-            f"INSERT INTO {{s}}.api_keys ({_COLUMNS}) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)",
-            key.id,
-            key.name,
-            key.digest,
-            key.created_ms,
-            key.tenant,
-            list(key.scopes),
-            key.expires_ms,
-            key.used_ms,
-            key.revoked_ms,
-        )
+    async def add(self, key: StoredApiKey, *, within: Sql | None = None) -> None:
+        if within is not None:
+            await within.execute(INSERT, *key.row)
+        else:
+            await self._query(_of_schema(INSERT), *key.row)
 
     async def find(self, id: str) -> StoredApiKey | None:
         known = self._known.get(id)
         if known is not None and known[0] > time.monotonic():
             return known[1]
-        rows = await self._read(f"SELECT {_COLUMNS} FROM {{s}}.api_keys WHERE id = $1", id)
+        rows = await self._read(f"SELECT {COLUMNS} FROM {{s}}.api_keys WHERE id = $1", id)
         if not rows:
             return None
         if len(self._known) >= KNOWN:
             self._known.clear()
-        found = _key_of(rows[0])
+        found = StoredApiKey.of_row(rows[0])
         self._known[id] = (time.monotonic() + KNOWN_S, found)
         return found
 
     async def list(self) -> list[StoredApiKey]:
-        rows = await self._query(f"SELECT {_COLUMNS} FROM {{s}}.api_keys ORDER BY created_ms, id")
-        return [_key_of(row) for row in rows]
+        rows = await self._query(f"SELECT {COLUMNS} FROM {{s}}.api_keys ORDER BY created_ms, id")
+        return [StoredApiKey.of_row(row) for row in rows]
 
-    async def revoke(self, id: str, at_ms: int) -> bool:
-        sql = "UPDATE {s}.api_keys SET revoked_ms=$2 WHERE id=$1 AND revoked_ms=0 RETURNING id"
+    async def revoke(self, id: str, at_ms: int, *, within: Sql | None = None) -> bool:
         self._known.pop(id, None)
-        return bool(await self._query(sql, id, at_ms))
+        if within is not None:
+            return bool(await within.execute(REVOKE, at_ms, id))
+        return bool(await self._query(f"{_of_schema(REVOKE)} RETURNING id", at_ms, id))
 
     async def use(self, id: str, at_ms: int) -> None:
         self._known.pop(id, None)
         await self._query("UPDATE {s}.api_keys SET used_ms=$2 WHERE id=$1", id, at_ms)
 
 
-def _key_of(row: Any) -> StoredApiKey:
-    id_, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms = row
-    return StoredApiKey(
-        id_,
-        name,
-        bytes(digest),
-        created_ms,
-        tenant,
-        tuple(scopes),
-        expires_ms,
-        used_ms,
-        revoked_ms,
-    )
+def _of_schema(sql: str) -> str:
+    """Return a statement on the keys with the place of the schema's name, and numbered values."""
+    return numbered(sql).replace("api_keys", "{s}.api_keys", 1)

@@ -7,7 +7,7 @@ from .beside import DatabaseTable
 
 __all__ = ["PostgresLogins"]
 
-_COLUMNS = "id, digest, created_ms, seen_ms, is_link, browser"
+_COLUMNS = "id, digest, created_ms, seen_ms, is_link, browser, caller"
 
 
 class PostgresLogins(DatabaseTable):
@@ -15,13 +15,14 @@ class PostgresLogins(DatabaseTable):
 
     async def add(self, login: StoredLogin) -> None:
         await self._query(
-            f"INSERT INTO {{s}}.logins ({_COLUMNS}) VALUES ($1,$2,$3,$4,$5,$6)",
+            f"INSERT INTO {{s}}.logins ({_COLUMNS}) VALUES ($1,$2,$3,$4,$5,$6,$7)",
             login.id,
             login.digest,
             login.created_ms,
             login.seen_ms,
             login.is_link,
             login.browser,
+            login.caller,
         )
 
     async def find(self, id: str) -> StoredLogin | None:
@@ -40,5 +41,5 @@ class PostgresLogins(DatabaseTable):
 
 
 def _login_of(row: Any) -> StoredLogin:
-    id_, digest, created_ms, seen_ms, is_link, browser = row
-    return StoredLogin(id_, bytes(digest), created_ms, seen_ms, is_link, browser)
+    id_, digest, created_ms, seen_ms, is_link, browser, caller = row
+    return StoredLogin(id_, bytes(digest), created_ms, seen_ms, is_link, browser, caller)

@@ -1,4 +1,4 @@
-"""Where the database is, and how a replica shows that it lives: from the URL of the store.
+"""The options in the URL of a store: where the database is, and how a replica shows that it lives.
 
     postgresql://user:password@host/database?schema=accord&beat_s=5&lease_s=15
 
@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
+from ..sql import place_of
+
 __all__ = ["Lease", "PostgresOptions", "parse"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -18,8 +20,8 @@ _YES, _NO = ("1", "on", "true", "yes"), ("0", "off", "false", "no")
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """How often a replica shows that it lives, and how long others watch it stand still before they
-    take it for dead.
+    """Set how often a replica shows that it lives, and how long it may be silent before the others
+    declare it dead.
     """
 
     beat_s: float = 5.0
@@ -34,7 +36,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class PostgresOptions(msgspec.Struct, frozen=True):
-    """What the URL of a store says."""
+    """Hold the options of the URL of a store."""
 
     dsn: str  # as PostgreSQL's own clients take it
     schema: str = "accord"
@@ -45,17 +47,13 @@ class PostgresOptions(msgspec.Struct, frozen=True):
 
     @property
     def direct(self) -> str:
-        """Where a session of our own can be had."""
+        """Return the address at which the database gives us a session of our own."""
         return self.listen or self.dsn
 
     @property
     def place(self) -> str:
         """The database without its password, for messages."""
-        parts = urlsplit(self.dsn)
-        name, _, host = parts.netloc.rpartition("@")
-        user = f"{name.partition(':')[0]}@" if name else ""
-        sockets = dict(parse_qsl(parts.query)).get("host", "")
-        return f"{parts.scheme}://{user}{host or sockets}{parts.path}"
+        return place_of(self.dsn)
 
 
 def parse(url: str) -> PostgresOptions:

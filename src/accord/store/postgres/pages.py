@@ -8,15 +8,33 @@ entries of the best one are read: such a page may be short, or empty, and its `n
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..contract import Page, Query
+from ..contract import Ended, Page, Query
+from ..rules import ENDED
 from .namespaces import number
 from .rows import record_of, select
 
-__all__ = ["SCAN", "page"]
+__all__ = ["SCAN", "ended", "page"]
 
 SCAN = 10_000  # entries of an index that one page reads, and that one total counts
 _STATES = tuple(range(1, 9))
 _FAR = (1 << 63) - 1
+
+
+_ENDED = """
+SELECT t.at_ms, t.created_ms, t.state FROM unnest($1::smallint[]) AS s (state), LATERAL (
+  SELECT at_ms, created_ms, state FROM {s}.tasks t WHERE t.state = s.state AND t.at_ms >= $2{agent}
+  ORDER BY t.at_ms DESC LIMIT $3
+) AS t ORDER BY t.at_ms DESC LIMIT $3"""
+_OF_AGENT = " AND namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $4)"
+
+
+async def ended(
+    fetch: Callable[..., Awaitable[list[Any]]], schema: str, agent: str, since_ms: int, limit: int
+) -> list[Ended]:
+    """Return when tasks that ended since then were made and ended, the newest first."""
+    sql = _ENDED.replace("{agent}", _OF_AGENT if agent else "").replace("{s}", schema)
+    rows = await fetch(sql, list(ENDED), since_ms, limit, *([agent] if agent else []))
+    return [Ended(*row) for row in rows]
 
 
 class _Plan:

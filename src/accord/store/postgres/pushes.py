@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from ..namespace import Namespace
 from ..push import DeadLetter, Outcome, Push
 from ..rules import ENDED
+from .clock import NOW_MS
 from .namespaces import number
 
 __all__ = ["NEEDED", "PostgresPushes"]
@@ -27,8 +28,8 @@ WITH t AS (
 INSERT INTO {{s}}.pushes AS o (task, id, n, namespace, is_open, artifacts, upto, sent, due_ms,
   at_ms, endpoint, version, data)
 SELECT t.key, $2, (SELECT coalesce(max(n), 0) + 1 FROM {{s}}.pushes WHERE task = $1), $3,
-  t.state NOT IN ({_ENDED}), $4, $5, $6, CASE WHEN $5::int > $6::int THEN $7::bigint END, $7, $8,
-  $9, $10 FROM t
+  t.state NOT IN ({_ENDED}), $4, $5, $6, CASE WHEN $5::int > $6::int THEN {NOW_MS} END,
+  {NOW_MS}, $7, $8, $9 FROM t
 ON CONFLICT (task, id) DO UPDATE SET artifacts = excluded.artifacts, at_ms = excluded.at_ms,
   endpoint = excluded.endpoint, version = excluded.version, data = excluded.data, error = '',
   disabled = '', tries = 0, failing_ms = 0, claim = o.claim + 1,
@@ -41,42 +42,46 @@ _SELECT = (
     "p.n, t.id, t.context FROM {s}.pushes p JOIN {s}.namespaces n USING (namespace) "
     "JOIN {s}.tasks t ON t.key = p.task "
 )
+_TROUBLED = (
+    "WHERE p.disabled <> '' OR p.failing_ms > 0 "
+    "OR EXISTS (SELECT FROM {s}.dead_letters d WHERE d.task = p.task AND d.push = p.id) "
+)
 _OF_AGENTS = "namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($1::text[]))"
 
 _TAKE = f"""
 WITH due AS MATERIALIZED (
   SELECT task, id, due_ms FROM {{s}}.pushes
-  WHERE due_ms <= $2 AND endpoint <> ALL ($3::text[]) AND {_OF_AGENTS}
-  ORDER BY due_ms, task, id LIMIT $4 FOR UPDATE SKIP LOCKED
+  WHERE due_ms <= {NOW_MS} AND endpoint <> ALL ($2::text[]) AND {_OF_AGENTS}
+  ORDER BY due_ms, task, id LIMIT $3 FOR UPDATE SKIP LOCKED
 )
-UPDATE {{s}}.pushes p SET claim = p.claim + 1, due_ms = $5 FROM due
+UPDATE {{s}}.pushes p SET claim = p.claim + 1, due_ms = {NOW_MS} + $4::bigint FROM due
 WHERE p.task = due.task AND p.id = due.id RETURNING p.task, p.id, due.due_ms"""
 
-_SETTLE = """
+_SETTLE = f"""
 WITH o AS MATERIALIZED (
   SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::int[], $5::bigint[], $6::int[],
     $7::bigint[], $8::text[], $9::text[]) WITH ORDINALITY
-    AS o (task, id, claim, sent, due_ms, tries, failing_ms, error, disabled, place)
+    AS o (task, id, claim, sent, pause_ms, tries, failing_ms, error, disabled, place)
 ),
 done AS (
-  UPDATE {s}.pushes p SET sent = o.sent, tries = o.tries, failing_ms = o.failing_ms,
+  UPDATE {{s}}.pushes p SET sent = o.sent, tries = o.tries, failing_ms = o.failing_ms,
     error = o.error, disabled = o.disabled, claim = p.claim + 1,
-    due_ms = CASE WHEN p.upto > o.sent AND o.disabled = '' THEN o.due_ms END
+    due_ms = CASE WHEN p.upto > o.sent AND o.disabled = '' THEN {NOW_MS} + o.pause_ms END
   FROM o WHERE p.task = o.task AND p.id = o.id AND p.claim = o.claim RETURNING o.place
 )
-INSERT INTO {s}.dead_letters (task, push, first, last, at_ms, error)
-SELECT l.task, l.push, l.first, l.last, l.at_ms, l.error
-FROM unnest($10::bigint[], $11::bigint[], $12::text[], $13::int[], $14::int[], $15::bigint[],
-  $16::text[]) AS l (place, task, push, first, last, at_ms, error)
+INSERT INTO {{s}}.dead_letters (task, push, first, last, at_ms, error)
+SELECT l.task, l.push, l.first, l.last, {NOW_MS}, l.error
+FROM unnest($10::bigint[], $11::bigint[], $12::text[], $13::int[], $14::int[], $15::text[])
+  AS l (place, task, push, first, last, error)
 WHERE l.place IN (SELECT place FROM done) ORDER BY l.place"""
 
-_REPLAY = """
+_REPLAY = f"""
 WITH gone AS (
-  DELETE FROM {s}.dead_letters WHERE n = ANY ($1::bigint[]) RETURNING task, push, first
+  DELETE FROM {{s}}.dead_letters WHERE n = ANY ($1::bigint[]) RETURNING task, push, first
 ),
 again AS (
-  UPDATE {s}.pushes p SET sent = least(p.sent, g.first - 1), disabled = '', tries = 0,
-    failing_ms = 0, claim = p.claim + 1, due_ms = $2
+  UPDATE {{s}}.pushes p SET sent = least(p.sent, g.first - 1), disabled = '', tries = 0,
+    failing_ms = 0, claim = p.claim + 1, due_ms = {NOW_MS}
   FROM (SELECT task, push, min(first) AS first FROM gone GROUP BY 1, 2) g
   WHERE p.task = g.task AND p.id = g.push
 )
@@ -109,7 +114,6 @@ class PostgresPushes:
             push.has_artifacts,
             push.upto,
             push.sent,
-            push.at_ms,
             push.endpoint,
             push.version,
             push.data,
@@ -135,13 +139,10 @@ class PostgresPushes:
         agents: Collection[str],
         limit: int,
         *,
-        now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
-        taken = await self._db.fetch(
-            _TAKE, list(agents), now_ms, list(skip), limit, now_ms + lease_ms
-        )
+        taken = await self._db.fetch(_TAKE, list(agents), list(skip), limit, lease_ms)
         if not taken:
             return []
         rows = await self._db.fetch(
@@ -151,7 +152,7 @@ class PostgresPushes:
         )
         return [_push(row) for row in rows]
 
-    async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
         if not outcomes:
             return
         letters = [
@@ -164,7 +165,7 @@ class PostgresPushes:
             [one.id for one in outcomes],
             [one.claim for one in outcomes],
             [one.sent for one in outcomes],
-            [now_ms if one.due_ms is None else one.due_ms for one in outcomes],
+            [one.pause_ms for one in outcomes],
             [one.tries for one in outcomes],
             [one.failing_ms for one in outcomes],
             [one.error for one in outcomes],
@@ -174,18 +175,17 @@ class PostgresPushes:
             [letter.push for _, letter in letters],
             [letter.first for _, letter in letters],
             [letter.last for _, letter in letters],
-            [letter.at_ms for _, letter in letters],
             [letter.error for _, letter in letters],
             is_flushed=False,
         )
 
-    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
         await self._db.write(
-            f"UPDATE {{s}}.pushes SET due_ms = $3 WHERE due_ms < $3 AND endpoint = $2 "
-            f"AND {_OF_AGENTS}",
+            f"UPDATE {{s}}.pushes SET due_ms = {NOW_MS} + $3::bigint "
+            f"WHERE due_ms < {NOW_MS} + $3::bigint AND endpoint = $2 AND {_OF_AGENTS}",
             list(agents),
             endpoint,
-            until_ms,
+            pause_ms,
             is_flushed=False,
         )
 
@@ -198,7 +198,7 @@ class PostgresPushes:
         return found
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
-        where = "WHERE p.disabled <> '' OR p.failing_ms > 0 " if is_troubled else ""
+        where = _TROUBLED if is_troubled else ""
         rows = await self._db.fetch(
             _SELECT + where + "ORDER BY p.at_ms DESC, p.task DESC, p.n DESC LIMIT $1", limit
         )
@@ -214,12 +214,12 @@ class PostgresPushes:
             limit,
         )
         return [
-            DeadLetter(task, push, first, last, at_ms, error, n, Namespace(*names), task_id_)
+            DeadLetter(task, push, first, last, error, n, at_ms, Namespace(*names), task_id_)
             for task, push, first, last, at_ms, error, n, *names, task_id_ in rows
         ]
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
-        ((count,),) = await self._db.write(_REPLAY, list(letters), now_ms)
+    async def replay(self, letters: Collection[int]) -> int:
+        ((count,),) = await self._db.write(_REPLAY, list(letters))
         self.on_due()
         return int(count)
 

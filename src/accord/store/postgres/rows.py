@@ -14,7 +14,8 @@ _COLUMNS = (
     "coalesce(t.owner, 0), t.posts, t.posts_read, t.snap"
 )
 _FIELDS = 14
-_NAMES = "n.agent, n.tenant, n.caller, t.committed_ms"
+_NAMES = "n.agent, n.tenant, n.caller, t.committed_ms, coalesce(t.due_ms, 0), t.created_ms"
+_ALL = _FIELDS + 6
 _LOG = (
     "LEFT JOIN LATERAL (SELECT array_agg(e.pos ORDER BY e.pos), array_agg(e.seq ORDER BY e.pos), "
     "array_agg(e.at_ms ORDER BY e.pos), array_agg(e.data ORDER BY e.pos) FROM {s}.events e "
@@ -46,17 +47,17 @@ def select_bare(schema: str) -> str:
 def bare_record_of(row: Any) -> Record:
     """Return a task from a row of `select_bare`."""
     key, *rest = row[:_FIELDS]
-    *names, committed_ms = row[_FIELDS : _FIELDS + 4]
+    *names, committed_ms, due_ms, created_ms = row[_FIELDS:_ALL]
     fields: list[Any] = [key, Namespace(*names), *rest, b"", b""]
     record = Record(*fields)
-    record.committed_ms = committed_ms
+    record.committed_ms, record.due_ms, record.created_ms = committed_ms, due_ms, created_ms
     return record
 
 
 def record_of(row: Any) -> Record:
     """Return a task from a row of `select`."""
     record = bare_record_of(row)
-    record.head, record.artifacts, positions, seqs, times, data = row[_FIELDS + 4 : _FIELDS + 10]
+    record.head, record.artifacts, positions, seqs, times, data = row[_ALL : _ALL + 6]
     if positions is not None:
         record.rows = [
             Row(record.key, *values) for values in zip(positions, seqs, times, data, strict=True)

@@ -2,7 +2,7 @@
 
 They are sent after a commit and never in it: a NOTIFY holds a lock of the whole database until its
 transaction is on the disk. Every replica listens on a channel of its own. Any of them may be lost:
-what is watched is looked at every POLL_S all the same.
+what is watched is looked at every POLL_S all the same, and posts every POSTS_S.
 """
 
 import asyncio
@@ -21,7 +21,9 @@ __all__ = ["Wakes", "end"]
 log_ = logging.getLogger("accord")
 
 POLL_S = 2.0
-FAST_POLL_S = 0.25  # where no wake-up arrives
+POSTS_S = 10.0  # the same for posts, while wake-ups arrive: they report posts
+FAST_POLL_S = 0.25  # while no wake-up arrives
+RESEND_S = 1.0  # after which a wake-up that could not be sent is sent again
 PING_S = 5.0
 HEARD_S = 2.0  # within which a ping must come back
 STOP_S = 5.0
@@ -52,12 +54,13 @@ class Wakes:
         self._wake = wake
         self._pending: defaultdict[int, set[int]] = defaultdict(set)  # tasks by replica
         self._sending: asyncio.Task[None] | None = None
-        self._sending_all: asyncio.Future[None] | None = None
+        self._sending_all: asyncio.Task[bool] | None = None
         self._db: Any = None
         self._heard: asyncio.Event = asyncio.Event()
         self._look_now = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
         self._said = False
+        self._posts_s = 0.0  # when posts were last looked for
         self._yields_until_s = 0.0
 
     def start(self) -> None:
@@ -66,8 +69,8 @@ class Wakes:
             self._running.append(asyncio.create_task(self._listen(), name="accord-listen"))
 
     async def stop(self) -> None:
-        tasks = [*self._running, *([self._sending] if self._sending is not None else [])]
-        await end(tasks)
+        sending = [task for task in (self._sending, self._sending_all) if task is not None]
+        await end([*self._running, *sending])
         if self._db is not None:
             await close(self._db)
 
@@ -78,10 +81,6 @@ class Wakes:
         self._yields_until_s = time.monotonic() + YIELD_S
         if self._db is not None:
             kill(self._db)
-
-    def look(self) -> None:
-        """Poll at once."""
-        self._look_now.set()
 
     # Sending
 
@@ -100,27 +99,35 @@ class Wakes:
 
     def send_all(self) -> None:
         """Wake everybody: there may be orphans."""
-        self._sending_all = asyncio.ensure_future(self._notify([(self._options.schema, ALL)]))
+        self._sending_all = asyncio.create_task(self._notify([(self._options.schema, ALL)]))
 
     async def _send(self) -> None:
-        """One at a time, for all that gathered."""
+        """Send one statement at a time, for all that gathered; again, if the database can't be
+        used.
+        """
         while self._pending:
             pending, self._pending = self._pending, defaultdict(set)
-            told = [
+            notices = [
                 (self._channel(replica), ALL if len(tasks) > MOST else " ".join(map(_hex, tasks)))
                 for replica, tasks in pending.items()
             ]
-            await self._notify(told)
+            if not await self._notify(notices):
+                for replica, tasks in pending.items():
+                    self._pending[replica] |= tasks
+                await asyncio.sleep(RESEND_S)
 
-    async def _notify(self, told: list[tuple[str, str]]) -> None:
+    async def _notify(self, notices: list[tuple[str, str]]) -> bool:
+        """Send wake-ups. Return whether they are sent."""
         try:
             await self._query(
                 "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS u (c, p)",
-                [channel for channel, _ in told],
-                [payload for _, payload in told],
+                [channel for channel, _ in notices],
+                [payload for _, payload in notices],
             )
         except BROKEN as error:
             log_.debug("a wake-up was not sent: %s", error)
+            return False
+        return True
 
     def _channel(self, replica: int) -> str:
         return f"{self._options.schema}_{replica}"
@@ -150,8 +157,10 @@ class Wakes:
             await asyncio.sleep(max(self._yields_until_s - time.monotonic(), 1))
 
     async def _listen_once(self) -> None:
-        """Listen until a ping is not heard."""
+        """Listen until the connection ends, or a ping is not heard."""
         self._db = db = await connect(self._options, dsn=self._options.direct, pooled=self._pooled)
+        ended = asyncio.Event()
+        db.add_termination_listener(lambda _: ended.set())
         await db.add_listener(self._channel(self._replica), self._hear)
         await db.add_listener(self._options.schema, self._hear)
         while True:
@@ -168,7 +177,8 @@ class Wakes:
             if not self.is_heard:
                 self.is_heard = True
                 self._wake(None)  # what came before was not heard
-            await asyncio.sleep(PING_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), PING_S)
             if db.is_closed():
                 return
 
@@ -196,8 +206,10 @@ class Wakes:
                 await self._look()
             except BROKEN as error:
                 log_.debug("polling failed, and is tried again: %s", error)
-            # Never more than a tenth of the time, however much is watched.
-            await asyncio.sleep((time.monotonic() - begun_s) * 9)
+                continue
+            # Seldom more than a tenth of the time, however much is watched. But a database that
+            # was slow once must not keep messages waiting for long.
+            await asyncio.sleep(min((time.monotonic() - begun_s) * 9, POLL_S))
 
     async def _look(self) -> None:
         schema = self._options.schema
@@ -217,17 +229,24 @@ class Wakes:
                     changed.add(key)
             for key in [key for key in self.watched if key not in there]:
                 del self.watched[key]
-        mail = await self._query(
+        if not self.is_heard or time.monotonic() - self._posts_s >= POSTS_S:
+            changed |= await self._posted()
+        if changed:
+            self._wake(changed)
+
+    async def _posted(self) -> set[int]:
+        """Return our tasks that have unread posts."""
+        schema = self._options.schema
+        rows = await self._query(
             f"SELECT DISTINCT t.key FROM {schema}.posts p JOIN {schema}.tasks t ON t.key = p.task "
             "WHERE t.owner = $1 AND p.n > t.posts_read",
             self._replica,
         )
-        changed.update(key for (key,) in mail)
-        if changed:
-            self._wake(changed)
+        self._posts_s = time.monotonic()
+        return {key for (key,) in rows}
 
 
-async def end(tasks: Collection[asyncio.Task[None]]) -> None:
+async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait for their end; not for ever, for a database may not answer."""
     for task in tasks:
         task.cancel()

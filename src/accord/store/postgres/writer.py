@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from ...model import now_ms
 from ..contract import Fenced, Idempotency, Item, Namespace, Post
 from ..failpoints import point
 from ..rules import log_overwritten
@@ -171,7 +170,7 @@ class CommitWriter:
         patience_s = PATIENCE_S + group.size / (1 << 20)
         refused: list[int] | None
         for attempt in range(AT_ONCE):
-            head = (self.replica, self.nonce, self._n + 1, now_ms())
+            head = (self.replica, self.nonce, self._n + 1)
             try:
                 point("commit.begun")
                 row = await uncancelled(
@@ -234,7 +233,7 @@ class CommitWriter:
         return found
 
     async def _concerned(self, group: Group) -> tuple[list[int], ...]:
-        """Who has to be told of a group that was stored by an earlier try."""
+        """Return whom to notify of a group that was stored by an earlier try."""
         schema = self._options.schema
         keys = [getattr(item, "key", 0) for _, item in group.items if not _is_key(item)]
         posted = [item.task for _, item in group.items if isinstance(item, Post)]

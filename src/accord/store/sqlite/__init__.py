@@ -5,12 +5,18 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .backup import backup as backup
+    from .backup import restore as restore
     from .files import check_file as check_file
+    from .files import file_stats as file_stats
+    from .files import files_folder as files_folder
     from .files import inspect as inspect
     from .files import logs_of as logs_of
+    from .files import parts_of as parts_of
     from .files import size_of as size_of
     from .keys import SqliteKeys as SqliteKeys
     from .pushes import PushesBeside as PushesBeside
+    from .schema import migrate_file as migrate_file
     from .store import SqliteStore as SqliteStore
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -20,9 +26,15 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "SqliteKeys": "keys",
             "PushesBeside": "pushes",
             "SqliteStore": "store",
+            "backup": "backup",
             "check_file": "files",
+            "file_stats": "files",
+            "files_folder": "files",
             "inspect": "files",
             "logs_of": "files",
+            "parts_of": "files",
+            "restore": "backup",
+            "migrate_file": "schema",
             "size_of": "files",
         },
     )

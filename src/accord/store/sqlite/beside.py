@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ...model import Unavailable
+from ..clock import StoreClock, SystemClock
 from ..contract import CommitFailed
+from ..migrations import newest
+from ..parts import TASKS
 from .files import check_file, hold, reason, unusable
-from .migrations import migrate, newest
+from .schema import migrate_file
 
 __all__ = ["FileTable"]
 
@@ -25,8 +28,9 @@ class FileTable:
     use.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], clock: StoreClock | None = None) -> None:
         self.path = Path(path)
+        self.now_ms = (clock or SystemClock()).now_ms
         self._db: sqlite3.Connection | None = None
 
     async def prepare(self) -> None:
@@ -38,7 +42,7 @@ class FileTable:
             contextlib.closing(self._connect()) as db,
         ):
             db.execute("PRAGMA journal_mode = WAL")
-            migrate(db)
+            migrate_file(db, self.path, TASKS)
 
     def close(self) -> None:
         if self._db is not None:

@@ -15,6 +15,7 @@ import msgspec
 from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Namespace, Post
 from ..failpoints import point
 from ..rules import is_released, log_overwritten
+from .file_index import refer
 from .large_values import split
 from .pushes import grow
 from .rows import blob, insert, select_in
@@ -36,16 +37,16 @@ _TAKEN_KEYS = (
     "namespace=n AND key=k"
 )
 _STANDING = (
-    "SELECT key, owner, pos, state, at_ms, format, posts, heard, folded FROM tasks WHERE key "
-    "IN (VALUES (?))"
+    "SELECT key, owner, pos, state, at_ms, format, posts, heard, folded, due_ms FROM tasks "
+    "WHERE key IN (VALUES (?))"
 )
 
 # An error rolls all of a commit back: with OR FAIL a statement need not be able to undo itself, for
 # which SQLite would copy every page it changes, and many of them into a file.
 _NEW = (
-    "INSERT OR FAIL INTO tasks (key, namespace, state, at_ms, pos, seq, snap, owner, "
-    "posts, heard, committed_ms, format, id,"
-    " context, skill, about, head, artifacts) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    "INSERT OR FAIL INTO tasks (key, namespace, state, at_ms, created_ms, pos, seq, snap, owner, "
+    "posts, heard, committed_ms, format, due_ms, id,"
+    " context, skill, about, head, artifacts) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _LOGGED = "INSERT OR FAIL INTO events VALUES (?,?,?,?,?)"
 _POSTED = "INSERT OR FAIL INTO posts VALUES (?,?,?,?,?)"
@@ -60,6 +61,7 @@ _KEY = "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?,?,?)"
 _GROWN = "UPDATE tasks SET pos=?, seq=?, format=?, owner=?, heard=?, committed_ms=?"
 _MOVED = ", state=?, at_ms=?, folded=0"
 _SNAPSHOT = ", snap=?, head=?, artifacts=?"
+_DUE = ", due_ms=?"
 
 
 class Batch(NamedTuple):
@@ -93,6 +95,7 @@ class _Standing(msgspec.Struct, gc=False):
     posts: int
     posts_read: int
     folded: int
+    due_ms: int | None
 
 
 class Commit:
@@ -128,6 +131,9 @@ class Commit:
         outcomes = [self._decide(item) for item in items]
         self._write()
         self._remember(items, outcomes)
+        for item, is_stored in zip(items, outcomes, strict=True):
+            if is_stored and isinstance(item, Create | Append) and item.files:
+                refer(self._db, item.key, item.files)
         is_due = self._push(items, outcomes)
         posted = {post[0] for post in self._posts}
         written = {row[-1] for rows in self._updates.values() for row in rows}
@@ -185,11 +191,11 @@ class Commit:
             return True
         number = self._number(key.namespace)
         used_ms = self._used.get((number, key.key))
-        if used_ms is not None and used_ms >= key.expired_ms:
+        if used_ms is not None and used_ms >= self._at_ms - key.kept_ms:
             return False
-        self._used[number, key.key] = key.at_ms
+        self._used[number, key.key] = self._at_ms
         self._keys.append(
-            (number, key.key, key.at_ms, key.turn, key.post, key.digest, key.task_id, key.reply)
+            (number, key.key, self._at_ms, key.turn, key.post, key.digest, key.task_id, key.reply)
         )
         return True
 
@@ -200,7 +206,7 @@ class Commit:
         self._ids.add((namespace, item.id))
         owner = None if is_released(item.leaves, 0, 0) else self._replica
         self._standing[item.key] = _Standing(
-            owner, item.pos, item.state, item.at_ms, item.format, 0, 0, 0
+            owner, item.pos, item.state, item.at_ms, item.format, 0, 0, 0, item.due_ms or None
         )
         data, head, artifacts, snap = item.data, b"", b"", 0
         if item.head is not None:
@@ -211,6 +217,7 @@ class Commit:
             namespace,
             item.state,
             item.at_ms,
+            item.at_ms,
             item.pos,
             item.seq,
             snap,
@@ -219,6 +226,7 @@ class Commit:
             0,
             self._at_ms,
             item.format,
+            item.due_ms or None,
         )
         self._new.append(
             (
@@ -278,6 +286,10 @@ class Commit:
             data, head, artifacts = split(self._db, item.key, data, item.head, item.artifacts)
             sql += _SNAPSHOT
             values += (item.pos, blob(head), blob(artifacts))
+        if item.due_ms is not None and (item.due_ms or None) != there.due_ms:
+            there.due_ms = item.due_ms or None
+            sql += _DUE
+            values += (there.due_ms,)
         self._updates.setdefault(sql, []).append((*values, item.key))
         self._events.append((item.key, item.before + 1, item.seq, self._at_ms, blob(data)))
         return True

@@ -7,8 +7,7 @@ import errno
 import os
 import sqlite3
 import struct
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
@@ -18,8 +17,11 @@ from ...model import whole_number
 from ...private import private_file, private_folder, private_opener
 from ...siblings import SEVERAL, parent_of_workers
 from ..contract import CommitFailed, Namespace, Stats, StoredLog
-from .migrations import newest
+from ..file_index import FileStats
+from ..migrations import SchemaVersion, check
+from ..parts import TASKS
 from .rows import rows_of
+from .schema import versions
 
 try:
     import fcntl
@@ -30,9 +32,12 @@ __all__ = [
     "Watch",
     "check_file",
     "count",
+    "file_stats",
+    "files_folder",
     "hold",
     "inspect",
     "logs_of",
+    "parts_of",
     "reason",
     "size_of",
     "unusable",
@@ -40,10 +45,11 @@ __all__ = [
 
 _MAGIC = b"SQLite format 3\0"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# Which of them SQLite says depends on the file that could not grow.
 _STUCK = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
-)  # which of them SQLite says depends on the file that could not grow
+)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # for all, for this user, for this process
 _PROBE = 64 << 10
 _LAST_PID = 2**31 - 1
@@ -120,8 +126,23 @@ def _named(holder: str) -> str:
 # Whether it is ours, and how much is in it
 
 
+def files_folder(path: Path) -> Path:
+    """Where the bytes of files are that the tasks of a database name, unless said otherwise."""
+    return path.with_name(f"{path.name}-files")
+
+
 def check_file(path: Path) -> int:
-    """Return the number of a file's schema; 0 if nothing is there yet.
+    """Return the number of the schema of a file's tasks; 0 if nothing is there yet.
+
+    Raises:
+        RuntimeError: It is no database of ours, or none we can use.
+    """
+    found = parts_of(path)
+    return found[TASKS].have if TASKS in found else 0
+
+
+def parts_of(path: Path) -> Mapping[str, SchemaVersion]:
+    """Return the parts that a file has; none if nothing is there yet.
 
     Raises:
         RuntimeError: It is no database of ours, or none we can use.
@@ -132,34 +153,20 @@ def check_file(path: Path) -> int:
                 f"{path} is a folder; name a file in it, as in --store sqlite:///accord.db"
             )
         if not path.exists() or path.stat().st_size == 0:
-            return 0
+            return {}
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise RuntimeError(f"{path} is not a database; give another file with --store")
     except OSError as error:
         raise RuntimeError(f"{path} can't be opened: {error.strerror}") from error
     with _reading(path) as db:
-        ((schema,),) = db.execute("PRAGMA user_version")
-        tables = {
-            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
-    is_ours = tables >= {"tasks", "events", "keys", "counts"} and tables & {
-        "scopes",
-        "namespaces",
-    }  # in every schema
-    if tables and not (schema and is_ours):
-        raise RuntimeError(
-            f"{path} is a database, but not Accord's; give another file with --store"
-        )
-    if schema > newest():
-        raise RuntimeError(
-            f"{path} has schema {schema}, this Accord knows up to {newest()}; use a newer Accord"
-        )
-    return int(schema)
+        found = versions(db, path)
+    check(str(path), found)
+    return found
 
 
 def inspect(path: Path) -> Stats:
-    """Return how much is in a file of ours, of whatever schema, also while a server uses it."""
+    """Return how much is in a file of ours, also while a server uses it."""
     with _reading(path) as db:
         return count(db, path)
 
@@ -170,7 +177,7 @@ def logs_of(path: Path, task_id: str) -> list[StoredLog]:
     """
     with _reading(path) as db:
         found = db.execute(
-            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state "
+            "SELECT t.key, n.agent, n.tenant, n.caller, t.context, t.state, t.skill, t.about "
             "FROM tasks t JOIN namespaces n USING (namespace) WHERE t.id = ?",
             (task_id,),
         ).fetchall()
@@ -181,28 +188,34 @@ def logs_of(path: Path, task_id: str) -> list[StoredLog]:
                 context,
                 state,
                 list(rows_of(db, db.execute(events, (key,)))),
+                *(skill, about),
             )
-            for key, agent, tenant, caller, context, state in found
+            for key, agent, tenant, caller, context, state, skill, about in found
         ]
 
 
 def count(db: sqlite3.Connection, path: Path) -> Stats:
-    tasks = Counter(
-        dict(
-            db.execute(
-                "SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"
-            ).fetchall()
-        )
-    )
-    if db.execute(
-        "SELECT 1 FROM sqlite_master WHERE name = 'begun'"
-    ).fetchone():  # not in every schema
-        tasks += Counter(
-            dict(db.execute("SELECT state, count(*) FROM begun GROUP BY state").fetchall())
-        )
+    tasks = db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0")
     ((events,),) = db.execute("SELECT count(*) FROM events")
     ((keys,),) = db.execute("SELECT count(*) FROM keys")
-    return Stats(tasks=dict(tasks), events=events, keys=keys, size=size_of(path))
+    return Stats(tasks=dict(tasks.fetchall()), events=events, keys=keys, size=size_of(path))
+
+
+def file_stats(path: Path) -> FileStats:
+    """Return how many files the tasks of a database have, also while a server uses it."""
+    folder = files_folder(path)
+    counts = [0] * 6
+    with _reading(path) as db:
+        rows = db.execute(
+            "SELECT id, length, EXISTS (SELECT 1 FROM file_uses WHERE file=files.id) FROM files"
+        )
+        for id_, length, is_used in rows:
+            is_elsewhere = length > 0 and not (folder / id_[:2] / id_).exists()
+            for n, counts_here in enumerate((True, not is_used, is_elsewhere)):
+                if counts_here:
+                    counts[2 * n] += 1
+                    counts[2 * n + 1] += length
+    return FileStats(*counts)
 
 
 def size_of(path: Path) -> int:
@@ -213,7 +226,7 @@ def size_of(path: Path) -> int:
 
 
 def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:
-    """What a person is told of a file that can't be opened."""
+    """Return the sentence for a file that can't be opened."""
     if _code(error) in _DAMAGED:
         return RuntimeError(
             f"{path} is damaged: {error}. Restore a copy of it, or use a new one with "
@@ -236,9 +249,8 @@ def reason(path: Path, error: Exception) -> str:
 
 
 def _code(error: Exception) -> int:
-    return (
-        int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-    )  # the rest of the number says where it was seen
+    # The rest of the number says where it was seen.
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _is_full(folder: Path) -> bool:

@@ -2,61 +2,36 @@
 to be revoked without stopping it.
 """
 
-from typing import Any
-
-from ..keys import StoredApiKey
+from ..keys import COLUMNS, INSERT, REVOKE, StoredApiKey
+from ..sql import Sql
 from .beside import FileTable
 
 __all__ = ["SqliteKeys"]
-
-_COLUMNS = "id, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms"
 
 
 class SqliteKeys(FileTable):
     """The keys in one file."""
 
-    async def add(self, key: StoredApiKey) -> None:
-        row = (
-            key.id,
-            key.name,
-            key.digest,
-            key.created_ms,
-            key.tenant,
-            " ".join(key.scopes),
-            key.expires_ms,
-            key.used_ms,
-            key.revoked_ms,
-        )
-        await self._write(f"INSERT INTO api_keys ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", row)
+    async def add(self, key: StoredApiKey, *, within: Sql | None = None) -> None:
+        if within is not None:
+            await within.execute(INSERT, *key.row)
+        else:
+            await self._write(INSERT, key.row)
 
     async def find(self, id: str) -> StoredApiKey | None:
         with self._reading() as db:
-            row = db.execute(f"SELECT {_COLUMNS} FROM api_keys WHERE id=?", (id,)).fetchone()
-        return _key_of(row) if row is not None else None
+            row = db.execute(f"SELECT {COLUMNS} FROM api_keys WHERE id=?", (id,)).fetchone()
+        return StoredApiKey.of_row(row) if row is not None else None
 
     async def list(self) -> list[StoredApiKey]:
         with self._reading() as db:
-            rows = db.execute(f"SELECT {_COLUMNS} FROM api_keys ORDER BY created_ms, id").fetchall()
-        return [_key_of(row) for row in rows]
+            rows = db.execute(f"SELECT {COLUMNS} FROM api_keys ORDER BY created_ms, id").fetchall()
+        return [StoredApiKey.of_row(row) for row in rows]
 
-    async def revoke(self, id: str, at_ms: int) -> bool:
-        sql = "UPDATE api_keys SET revoked_ms=? WHERE id=? AND revoked_ms=0"
-        return bool(await self._write(sql, (at_ms, id)))
+    async def revoke(self, id: str, at_ms: int, *, within: Sql | None = None) -> bool:
+        if within is not None:
+            return bool(await within.execute(REVOKE, at_ms, id))
+        return bool(await self._write(REVOKE, (at_ms, id)))
 
     async def use(self, id: str, at_ms: int) -> None:
         await self._write("UPDATE api_keys SET used_ms=? WHERE id=?", (at_ms, id))
-
-
-def _key_of(row: tuple[Any, ...]) -> StoredApiKey:
-    id_, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms = row
-    return StoredApiKey(
-        id_,
-        name,
-        bytes(digest),
-        created_ms,
-        tenant,
-        tuple(scopes.split()),
-        expires_ms,
-        used_ms,
-        revoked_ms,
-    )

@@ -9,7 +9,7 @@ from .beside import FileTable
 
 __all__ = ["SqliteLogins"]
 
-_COLUMNS = "id, digest, created_ms, seen_ms, is_link, browser"
+_COLUMNS = "id, digest, created_ms, seen_ms, is_link, browser, caller"
 
 
 class SqliteLogins(FileTable):
@@ -23,8 +23,9 @@ class SqliteLogins(FileTable):
             login.seen_ms,
             login.is_link,
             login.browser,
+            login.caller,
         )
-        await self._write(f"INSERT INTO logins ({_COLUMNS}) VALUES (?,?,?,?,?,?)", row)
+        await self._write(f"INSERT INTO logins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?)", row)
 
     async def find(self, id: str) -> StoredLogin | None:
         with self._reading() as db:
@@ -44,5 +45,5 @@ class SqliteLogins(FileTable):
 
 
 def _login_of(row: tuple[Any, ...]) -> StoredLogin:
-    id_, digest, created_ms, seen_ms, is_link, browser = row
-    return StoredLogin(id_, bytes(digest), created_ms, seen_ms, bool(is_link), browser)
+    id_, digest, created_ms, seen_ms, is_link, browser, caller = row
+    return StoredLogin(id_, bytes(digest), created_ms, seen_ms, bool(is_link), browser, caller)

@@ -8,24 +8,28 @@ tasks that match: such a page may be short, or empty, and its `next` still goes 
 
 import heapq
 import itertools
+import operator
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..contract import Namespace, Page, Query, Record
-from .rows import COLUMNS, record_of
+from ..contract import Ended, Namespace, Page, Query, Record
+from ..rules import ENDED
+from .rows import COLUMNS, COLUMNS_WITHOUT_ARTIFACTS, PLACE, record_of
 
-__all__ = ["SCAN", "page"]
+__all__ = ["SCAN", "ended", "page"]
 
 SCAN = 10_000  # entries of an index that one page reads, and that one total counts
 _FAR = (1 << 63) - 1
 _RUNNING = (1, 2)
 _NOT_RUNNING = "state NOT IN (1, 2)"  # as the indexes say it: else SQLite can't use them
-_BARE = COLUMNS.removesuffix("artifacts") + "x'5b5d'"
 
 Place: TypeAlias = tuple[int, int]  # (at_ms, key)
 Entry: TypeAlias = tuple[Any, ...]  # a place, then the columns that are still to be compared
+
+_place: Callable[[Entry], Place] = operator.itemgetter(0, 1)
+_place_of_row: Callable[[Entry], Place] = operator.itemgetter(*PLACE)
 
 
 class _Range(NamedTuple):
@@ -65,6 +69,30 @@ def page(db: sqlite3.Connection, query: Query, namespaces: Mapping[Namespace, in
         db, query, plan, {number: namespace for namespace, number in namespaces.items()}
     )
     return Page(tasks=tasks, total=total, next=next_, is_exact=is_exact)
+
+
+def ended(
+    db: sqlite3.Connection,
+    namespaces: Mapping[Namespace, int],
+    agent: str,
+    since_ms: int,
+    limit: int,
+) -> list[Ended]:
+    """Return when tasks that ended since then were made and ended, the newest first."""
+    numbers = [number for space, number in namespaces.items() if agent in ("", space.agent)]
+    if not numbers:
+        return []
+    is_of_all = len(numbers) == len(namespaces)
+    of_agent = "" if is_of_all else f"AND namespace IN ({','.join('?' * len(numbers))}) "
+    found: list[Ended] = []
+    for state, folded in itertools.product(ENDED, (0, 1)):
+        rows = db.execute(
+            "SELECT at_ms, created_ms, state FROM tasks INDEXED BY tasks_by_age WHERE folded=? "
+            f"AND state=? AND {_NOT_RUNNING} AND at_ms>=? {of_agent}ORDER BY at_ms DESC LIMIT ?",
+            (folded, state, since_ms, *([] if is_of_all else numbers), limit),
+        )
+        found += itertools.starmap(Ended, rows)
+    return sorted(found, reverse=True)[:limit]
 
 
 def _plan(db: sqlite3.Connection, query: Query, namespace: int) -> _Plan:
@@ -110,9 +138,8 @@ def _plan_of_operator(
     numbers = {
         number for namespace, number in namespaces.items() if query.agent in ("", namespace.agent)
     }
-    is_shared = len(numbers) < len(
-        namespaces
-    )  # with other agents, whose tasks are in the same index
+    # With other agents, whose tasks are in the same index.
+    is_shared = len(numbers) < len(namespaces)
     counts: Counter[int] = Counter()
     ranges: list[_Range] = []
     for namespace, state, n in db.execute("SELECT namespace, state, n FROM counts WHERE n>0"):
@@ -137,9 +164,14 @@ def _plan_of_operator(
 
 
 def _entries(
-    db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None, columns: str
+    db: sqlite3.Connection,
+    query: Query,
+    plan: _Plan,
+    before: Place | None,
+    columns: str = "at_ms, key",
+    place_of: Callable[[Entry], Place] = _place,
 ) -> Iterator[Entry]:
-    """The entries of the plan's ranges in the query's order: a place, then these columns."""
+    """The entries of the plan's ranges in the query's order: these columns, which have a place."""
     since_ms = query.since_ms if query.since_ms is not None else -1
     if query.oldest_first:
         place = before or (-1, -1)
@@ -151,7 +183,7 @@ def _entries(
         compared, order = "<", "at_ms DESC, key DESC"
     streams = [
         db.execute(
-            f"SELECT at_ms, key{columns} FROM tasks INDEXED BY {part.name} "
+            f"SELECT {columns} FROM tasks INDEXED BY {part.name} "
             f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) {compared} (?,?) "
             f"ORDER BY {order}",
             (*part.values, *bounds),
@@ -160,11 +192,7 @@ def _entries(
     ]
     if len(streams) == 1:
         return streams[0]
-    return heapq.merge(*streams, key=_place, reverse=not query.oldest_first)
-
-
-def _place(entry: Entry) -> Place:
-    return entry[0], entry[1]
+    return heapq.merge(*streams, key=place_of, reverse=not query.oldest_first)
 
 
 def _count(db: sqlite3.Connection, query: Query, plan: _Plan) -> tuple[int, bool]:
@@ -219,14 +247,17 @@ class _Scan:
         self._last: Place | None = None  # that was looked at, if what matches had to be found
 
     def rows(self) -> Iterator[Entry]:
-        """The COLUMNS and `committed_ms` of each."""
+        """The COLUMNS of each."""
         db, query, plan = self._db, self._query, self._plan
-        columns = f"{COLUMNS if query.has_artifacts else _BARE}, committed_ms"
+        columns = COLUMNS if query.has_artifacts else COLUMNS_WITHOUT_ARTIFACTS
         if not plan.columns:  # all of it matches
-            for entry in _entries(db, query, plan, query.before, f", {columns}"):
-                yield entry[2:]
-            return
-        for entry in itertools.islice(_entries(db, query, plan, query.before, plan.columns), SCAN):
+            return _entries(db, query, plan, query.before, columns, _place_of_row)
+        return self._matching(columns)
+
+    def _matching(self, columns: str) -> Iterator[Entry]:
+        db, query, plan = self._db, self._query, self._plan
+        entries = _entries(db, query, plan, query.before, f"at_ms, key{plan.columns}")
+        for entry in itertools.islice(entries, SCAN):
             self._last = _place(entry)
             if plan.matches(entry):
                 yield from db.execute(f"SELECT {columns} FROM tasks WHERE key=?", (entry[1],))
@@ -235,5 +266,5 @@ class _Scan:
         """Where to go on, once all was read that may be; None at the end."""
         if self._last is None:
             return None
-        rest = _entries(self._db, self._query, self._plan, self._last, "")
+        rest = _entries(self._db, self._query, self._plan, self._last)
         return self._last if next(rest, None) is not None else None

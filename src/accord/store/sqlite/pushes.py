@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...model import now_ms
 from ..contract import Append, Create
 from ..failpoints import point
 from ..namespace import Namespace
@@ -48,9 +49,13 @@ _GROW = (
 )
 _COLUMNS = (
     "p.task, p.id, agent, tenant, caller, endpoint, version, data, p.at_ms, p.artifacts, sent, "
-    "upto, due_ms, tries, claim, failing_ms, error, disabled, n, t.id, t.context"
+    "upto, p.due_ms, tries, claim, failing_ms, error, disabled, n, t.id, t.context"
 )
 _FROM = "FROM pushes p JOIN namespaces USING (namespace) JOIN tasks t ON t.key=p.task"
+_TROUBLED = (
+    "WHERE disabled <> '' OR failing_ms > 0 "
+    "OR EXISTS (SELECT 1 FROM dead_letters d WHERE d.task=p.task AND d.push=p.id)"
+)
 _AGENTS = (
     "namespace IN (SELECT namespace FROM namespaces "
     "WHERE agent IN (SELECT value FROM json_each(?)))"
@@ -72,6 +77,7 @@ class Doors(NamedTuple):
     write: Callable[[Callable[[sqlite3.Connection], Any], bool], Awaitable[Any]]
     reading: Callable[[], contextlib.AbstractContextManager[sqlite3.Connection]]
     number: Callable[[Namespace], int | None]  # of a namespace
+    now_ms: Callable[[], int]  # the store's clock
 
 
 class SqlitePushes:
@@ -93,7 +99,8 @@ class SqlitePushes:
             row = db.execute("SELECT state FROM tasks WHERE key=?", (push.task,)).fetchone()
             if row is None or number is None:
                 return False
-            db.execute(_PUT, _values(push, number, row[0] not in ENDED))
+            values = _values(push, number, row[0] not in ENDED, self._doors.now_ms())
+            db.execute(_PUT, values)
             point("push.put")
             return True
 
@@ -127,11 +134,10 @@ class SqlitePushes:
         agents: Collection[str],
         limit: int,
         *,
-        now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
-        taken = self._taken
+        taken, now_ms = self._taken, self._doors.now_ms()
         for place in [place for place, until_ms in taken.items() if until_ms <= now_ms]:
             del taken[place]
         marks = ",".join("?" * len(skip))
@@ -148,14 +154,15 @@ class SqlitePushes:
                 found += [_push(one) for one in row]
         return found
 
-    async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
         def work(db: sqlite3.Connection) -> None:
+            now_ms = self._doors.now_ms()
             for one in outcomes:
-                due_ms = now_ms if one.due_ms is None else one.due_ms
+                due_ms = now_ms + one.pause_ms
                 values = (one.sent, one.tries, one.failing_ms, one.error, one.disabled, due_ms)
                 done = db.execute(_SETTLE, (*values, one.task, one.id, one.claim))
                 if done.rowcount and one.letter is not None:
-                    db.execute(_LETTER, _letter_values(one.letter))
+                    db.execute(_LETTER, _letter_values(one.letter, now_ms))
             point("push.settled")
 
         # Not flushed: what a power cut takes back is delivered once more.
@@ -163,8 +170,9 @@ class SqlitePushes:
         for one in outcomes:
             self._taken.pop((one.task, one.id), None)
 
-    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
         def work(db: sqlite3.Connection) -> None:
+            until_ms = self._doors.now_ms() + pause_ms
             db.execute(
                 f"UPDATE pushes SET due_ms=? WHERE due_ms<? AND endpoint=? AND {_AGENTS}",
                 (until_ms, until_ms, endpoint, json.dumps(list(agents))),
@@ -192,7 +200,8 @@ class SqlitePushes:
         with self._doors.reading() as db:
             return list_letters(db, limit, task_id=task_id)
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
+    async def replay(self, letters: Collection[int]) -> int:
+        now_ms = self._doors.now_ms()
         count: int = await self._doors.write(lambda db: _replay(db, letters, now_ms), True)
         self.on_due()
         return count
@@ -212,7 +221,7 @@ def grow(
     move those of their tasks. Return whether something may be due.
     """
     fresh = [
-        _values(push, number, item.state not in ENDED)
+        _values(push, number, item.state not in ENDED, at_ms)
         for item, number in items
         for push in item.pushes
     ]
@@ -223,7 +232,10 @@ def grow(
         return False
     moved = db.executemany(
         _GROW,
-        [(item.state not in ENDED, item.seq, item.told, at_ms, item.key) for item, _ in items],
+        [
+            (item.state not in ENDED, item.seq, item.last_status, at_ms, item.key)
+            for item, _ in items
+        ],
     )
     return moved.rowcount > 0
 
@@ -244,7 +256,7 @@ def forget(db: sqlite3.Connection, tasks: Iterable[tuple[int]]) -> None:
 
 
 def list_pushes(db: sqlite3.Connection, limit: int, *, is_troubled: bool = False) -> list[Push]:
-    where = "WHERE disabled <> '' OR failing_ms > 0" if is_troubled else ""
+    where = _TROUBLED if is_troubled else ""
     rows = db.execute(
         f"SELECT {_COLUMNS} {_FROM} {where} ORDER BY p.at_ms DESC, p.task DESC, n DESC LIMIT ?",
         (limit,),
@@ -260,7 +272,7 @@ def list_letters(db: sqlite3.Connection, limit: int, *, task_id: str = "") -> li
         (task_id, limit),
     )
     return [
-        DeadLetter(task, push, first, last, at_ms, error, n, Namespace(*names), task_id_)
+        DeadLetter(task, push, first, last, error, n, at_ms, Namespace(*names), task_id_)
         for task, push, first, last, at_ms, error, n, *names, task_id_ in rows
     ]
 
@@ -282,10 +294,10 @@ class PushesBeside:
         with self._open() as db:
             return list_letters(db, limit, task_id=task_id)
 
-    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
+    async def replay(self, letters: Collection[int]) -> int:
         with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
-            count = _replay(db, letters, now_ms)
+            count = _replay(db, letters, now_ms())
             db.execute("COMMIT")
             return count
 
@@ -306,7 +318,7 @@ def _replay(db: sqlite3.Connection, letters: Collection[int], now_ms: int) -> in
     return count
 
 
-def _values(push: Push, namespace: int, is_open: bool) -> tuple[Any, ...]:
+def _values(push: Push, namespace: int, is_open: bool, at_ms: int) -> tuple[Any, ...]:
     return (
         push.task,
         push.id,
@@ -315,15 +327,15 @@ def _values(push: Push, namespace: int, is_open: bool) -> tuple[Any, ...]:
         push.has_artifacts,
         push.upto,
         push.sent,
-        push.at_ms,
+        at_ms,
         push.endpoint,
         push.version,
         blob(push.data),
     )
 
 
-def _letter_values(letter: DeadLetter) -> tuple[Any, ...]:
-    return (letter.task, letter.push, letter.first, letter.last, letter.at_ms, letter.error)
+def _letter_values(letter: DeadLetter, at_ms: int) -> tuple[Any, ...]:
+    return (letter.task, letter.push, letter.first, letter.last, at_ms, letter.error)
 
 
 def _push(row: tuple[Any, ...]) -> Push:

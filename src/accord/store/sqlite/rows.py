@@ -14,6 +14,8 @@ from .large_values import whole
 __all__ = [
     "BARE_COLUMNS",
     "COLUMNS",
+    "COLUMNS_WITHOUT_ARTIFACTS",
+    "PLACE",
     "bare_record_of",
     "blob",
     "insert",
@@ -22,28 +24,33 @@ __all__ = [
     "select_in",
 ]
 
-# The order of Record, the namespace by its number.
-COLUMNS = (
+# The order of Record, the namespace by its number; then three that are set apart.
+_PLACE = (
     "key, namespace, id, context, skill, about, state, at_ms, pos, seq, format, owner, posts, "
-    "heard, snap, head, artifacts"
+    "heard, snap, "
 )
-BARE_COLUMNS = COLUMNS.replace("head, artifacts", "x'', x''")  # without the snapshot
-_FIELDS = len(COLUMNS.split(","))
+_APART = ", committed_ms, due_ms, created_ms"
+COLUMNS = f"{_PLACE}head, artifacts{_APART}"
+BARE_COLUMNS = f"{_PLACE}x'', x''{_APART}"  # without the snapshot
+COLUMNS_WITHOUT_ARTIFACTS = f"{_PLACE}head, x'5b5d'{_APART}"
+PLACE = (7, 0)  # where at_ms and key stand in each of them
+_FIELDS = 17
 
 _TOGETHER = 32  # rows in one statement
 _WORTH_A_SEARCH = 64 << 10
 
 
 def bare_record_of(row: tuple[Any, ...], namespace: Namespace) -> Record:
-    """Return a task from its COLUMNS and `committed_ms`, its snapshot as it is stored."""
+    """Return a task from its COLUMNS, its snapshot as it is stored."""
     record = Record(row[0], namespace, *row[2:_FIELDS])
-    record.committed_ms = row[_FIELDS]
+    record.committed_ms, due_ms, record.created_ms = row[_FIELDS:]
+    record.due_ms = due_ms or 0
     record.owner = record.owner or 0
     return record
 
 
 def record_of(db: sqlite3.Connection, row: tuple[Any, ...], namespace: Namespace) -> Record:
-    """Return a task from its COLUMNS and `committed_ms`, with its log after the snapshot."""
+    """Return a task from its COLUMNS, with its log after the snapshot."""
     key, pos, snap = row[0], row[8], row[14]
     record = bare_record_of(row, namespace)
     record.head, record.artifacts = whole(db, key, record.head), whole(db, key, record.artifacts)

@@ -11,18 +11,19 @@ import functools
 import logging
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...model import Unavailable, now_ms
+from ...model import Unavailable
+from ..clock import FOREVER_MS, StoreClock, SystemClock
 from ..contract import (
     ANY_FORMAT,
     Ages,
     Can,
     CommitFailed,
     ConversationState,
+    Ended,
     Fenced,
     Idempotency,
     Item,
@@ -33,22 +34,30 @@ from ..contract import (
     Query,
     ReceivedPost,
     Record,
+    Replaced,
     Row,
     Stats,
     Wake,
 )
 from ..failpoints import point
 from ..faults import Faults
+from ..file_index import FileIndex
+from ..parts import TASKS
 from ..push import PushStore
-from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
-from .commit import COUNT, Batch, Commit
-from .files import Watch, check_file, count, hold, reason, unusable
+from ..rules import ENDED, INPUT_REQUIRED, WAITING
+from .commit import Batch, Commit
+from .database import SqliteDatabase, WriterThread
+from .file_index import SqliteFileIndex
+from .files import Watch, check_file, count, files_folder, hold, reason, unusable
 from .keys import SqliteKeys
 from .logins import SqliteLogins
-from .migrations import migrate
-from .pages import page
-from .pushes import NEEDED, Doors, SqlitePushes, forget, has_pushes
-from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, rows_of, select_in
+from .logs import locate, read_rows
+from .pages import ended, page
+from .purge import OLD, purge
+from .pushes import Doors, SqlitePushes, has_pushes
+from .reading import Reading
+from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, select_in
+from .schema import migrate_file
 from .worker import Worker
 
 __all__ = ["SqliteStore"]
@@ -57,12 +66,13 @@ T = TypeVar("T")
 
 log_ = logging.getLogger("accord")
 
+# Whatever is tried: it is the content.
 _UNWRITABLE = (
     UnicodeError,
     OverflowError,
     sqlite3.DataError,
     sqlite3.InterfaceError,
-)  # whatever is tried: it is the content
+)
 
 _ALIVE = "SELECT 1 FROM replicas WHERE replica=? AND is_dead=0"
 # how often it is written that we are alive: with every commit, it would be a page more for each
@@ -83,11 +93,10 @@ _OWNED = (
     "SELECT key, agent, tenant, caller, id, pos FROM tasks JOIN namespaces USING (namespace) "
     "WHERE namespace IN (SELECT namespace FROM namespaces) AND state IN (1, 2, 6, 8) AND owner=?"
 )
-_OLD = (
-    "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND "
-    "state=? AND at_ms<? AND owner IS NULL"
-)
-_UNNEEDED = f" AND NOT {NEEDED}"  # by a webhook
+_UNANSWERED = OLD + " AND due_ms IS NULL"
+_DUE = "SELECT key FROM tasks WHERE due_ms<=? AND owner IS NULL ORDER BY due_ms"
+_BY_ID = f"SELECT {COLUMNS} FROM tasks WHERE namespace=? AND id=?"
+_BY_KEY = f"SELECT {COLUMNS} FROM tasks WHERE key=?"
 
 
 _OF_CALLER = (
@@ -103,12 +112,6 @@ _STORED = (
     "SELECT sum(length(data)) FROM states WHERE namespace IN "
     "(SELECT namespace FROM namespaces WHERE agent=? AND caller=?)",
 )
-# The state of a conversation without tasks. Those that are worked on are in another index.
-_FORGET_STATE = (
-    "DELETE FROM states WHERE namespace=?1 AND context=?2 AND NOT EXISTS "
-    "(SELECT 1 FROM tasks WHERE namespace=?1 AND context=?2 AND state NOT IN (1, 2)) "
-    "AND NOT EXISTS (SELECT 1 FROM tasks WHERE namespace=?1 AND state IN (1, 2) AND context=?2)"
-)
 
 
 class SqliteStore:
@@ -122,31 +125,43 @@ class SqliteStore:
     """
 
     is_volatile = False
+    outlives_process = True
     clock_ahead_s = 0.0  # one process, one clock
     is_shared = False
+    living = 1
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        parts: Collection[str] = (TASKS,),
+        clock: StoreClock | None = None,
+    ) -> None:
         self.path = Path(path)
-        self.keys = SqliteKeys(path)
-        self.logins = SqliteLogins(path)
+        self.clock = clock or SystemClock()
+        self.now_ms = self.clock.now_ms
+        self._parts = parts
+        self.database = SqliteDatabase(str(path), self.now_ms)  # for the parts beside the tasks
+        self.keys = SqliteKeys(path, self.clock)
+        self.logins = SqliteLogins(path, self.clock)
         self.replica = 0
         self.is_sure = True
         self._faults = Faults()
         self._namespaces: dict[Namespace, int] = {}
         self._seen_ms = 0
-        self._claimed: set[int] = (
-            set()
-        )  # tasks that are ours though the database does not say so yet
+        # Tasks that are ours though the database does not say so yet.
+        self._claimed: set[int] = set()
         self._died_ms: dict[int, int] = {}  # when other replicas were last heard of
-        self._orphans: dict[
-            str, list[int]
-        ] = {}  # by agent: tasks of dead owners that nobody has taken up
+        # by agent: tasks of dead owners that nobody has taken up
+        self._orphans: dict[str, list[int]] = {}
         self._wake: Wake = lambda tasks: None
         self._worker: Worker | None = None
         self._has_pushes = False
-        self.pushes: PushStore = SqlitePushes(
-            Doors(self._write, self._reading, self._namespace_number)
-        )
+        self._reads = Reading(self.path, self._faults)
+        doors = Doors(self._write, self._reading, self._namespace_number, self.now_ms)
+        self.pushes: PushStore = SqlitePushes(doors)
+        self.files: FileIndex = SqliteFileIndex(doors)
+        self.files_url = files_folder(self.path.absolute()).as_uri()
 
     async def open(self, wake: Wake) -> None:
         check_file(self.path)  # before anything is made beside it
@@ -155,8 +170,11 @@ class SqliteStore:
             point("open.locked")
             try:
                 self._db = undo.enter_context(contextlib.closing(self._connect()))
-                self._reader = undo.enter_context(contextlib.closing(self._connect()))
+                self._reads.db = undo.enter_context(contextlib.closing(self._connect()))
                 self._lister = undo.enter_context(contextlib.closing(self._connect()))
+                self._beside = None
+                if set(self._parts) != {TASKS}:
+                    self._beside = undo.enter_context(contextlib.closing(self._connect()))
                 self._prepare()
                 self._watch = undo.enter_context(contextlib.closing(Watch(self.path)))
             except sqlite3.DatabaseError as error:
@@ -165,23 +183,24 @@ class SqliteStore:
         self._wake, self.is_sure = wake, True
         self._worker = Worker("accord-sqlite")
         self._lists = Worker("accord-sqlite-lists")
+        if self._beside is not None:
+            self.database.open(WriterThread(self._worker, self._transaction), self._beside)
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        migrate(self._db)
+        migrate_file(self._db, self.path, *self._parts)
         point("open.migrated")
-        self._cursor = (
-            self._db.cursor()
-        )  # for what is done again and again: a connection remembers each it made, for a while
-        for reader in (self._reader, self._lister):
+        # For what is done again and again: a connection remembers each it made, for a while.
+        self._cursor = self._db.cursor()
+        for reader in filter(None, (self._reads.db, self._lister, self._beside)):
             reader.execute("PRAGMA query_only = ON")
             # A connection that reads for the first time when the file was emptied takes the log
             # beside it for one that is left over, and deletes it: so it reads now.
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         self._read_namespaces()
         replica = self._db.execute(
-            "INSERT INTO replicas (heard_ms) VALUES (?)", (now_ms(),)
+            "INSERT INTO replicas (heard_ms) VALUES (?)", (self.now_ms(),)
         ).lastrowid
         assert replica is not None  # the row has just been inserted
         self.replica = replica
@@ -218,11 +237,15 @@ class SqliteStore:
         point("take-over.after")
 
     async def rejoin(self) -> None:
-        raise RuntimeError(f"another process has {self.path} for itself")
+        raise self._replaced()
+
+    def _replaced(self) -> Replaced:
+        return Replaced(f"another process has {self.path} for itself")
 
     async def close(self) -> None:
         if self._worker is None:
             return
+        await self.database.close()
         await self._worker.stop()
         await self._lists.stop()
         self._worker = None
@@ -233,7 +256,7 @@ class SqliteStore:
         self.keys.close()
         self.logins.close()
         self._lister.close()
-        self._reader.close()
+        self._reads.db.close()
         self._db.close()  # the last connection: folds the log file back into the database
         self._watch.close()
         self._lock.close()
@@ -243,23 +266,12 @@ class SqliteStore:
             self.path, isolation_level=None, check_same_thread=False, cached_statements=512
         )
 
-    async def adopt(self, agent: str) -> None:
-        if not any(namespace.agent == "" for namespace in self._namespaces):
-            return
-
-        def work() -> None:
-            with self._transaction() as db:
-                db.execute("UPDATE OR IGNORE namespaces SET agent=? WHERE agent=''", (agent,))
-            self._read_namespaces()
-
-        await self._in_writer(work)
-
     # Writing
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
         def work() -> Batch:
             point("commit.before")
-            at_ms = now_ms()
+            at_ms = self.now_ms()
             try:
                 with self._transaction(at_ms) as db:
                     point("commit.begun")
@@ -347,7 +359,7 @@ class SqliteStore:
         own.execute("BEGIN IMMEDIATE")
         try:
             if own.execute(_ALIVE, (self.replica,)).fetchone() is None:
-                raise Fenced(f"another process took over {self.path}")
+                raise self._replaced()
             if at_ms - self._seen_ms >= _SEEN_MS:
                 own.execute("UPDATE replicas SET heard_ms=? WHERE replica=?", (at_ms, self.replica))
                 self._seen_ms = at_ms
@@ -362,33 +374,21 @@ class SqliteStore:
 
     # Reading
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            yield self._reader
-            self._faults.works(f"reading {self.path}")
-        except sqlite3.Error as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: sqlite3.Error) -> Unavailable:
-        self._faults.failed(f"reading {self.path}", str(error))
-        return Unavailable("the store can't be read now; try again later", retry_after_s=5)
+    def _reading(self) -> "Reading":
+        """The connection that reads, for a block. Raises Unavailable if that can't be done."""
+        return self._reads
 
     async def load(
         self, namespace: Namespace, task_id: str, *, watch: bool = False
     ) -> Record | None:
         # Nothing to watch: what changes is changed here.
         with self._reading() as db:
-            return self._found(
-                db, namespace, "namespace=? AND id=?", self._namespaces.get(namespace), task_id
-            )
+            return self._found(db, namespace, _BY_ID, (self._namespaces.get(namespace), task_id))
 
     def _found(
-        self, db: sqlite3.Connection, namespace: Namespace, where: str, *values: Any
+        self, db: sqlite3.Connection, namespace: Namespace, sql: str, values: tuple[Any, ...]
     ) -> Record | None:
-        row = db.execute(
-            f"SELECT {COLUMNS}, committed_ms FROM tasks WHERE {where}", values
-        ).fetchone()
+        row = db.execute(sql, values).fetchone()
         if row is None:
             return None
         record = record_of(db, row, namespace)
@@ -399,22 +399,8 @@ class SqliteStore:
     async def unwatch(self, tasks: Collection[int]) -> None: ...
 
     async def read(self, after: Mapping[int, int]) -> list[Row]:
-        found: list[Row] = []
         with self._reading() as db:
-            for task, pos in after.items():
-                # From the row that holds the next position, if there is one.
-                rows = db.execute(
-                    "SELECT task, pos, seq, at_ms, data FROM events WHERE task=?1 AND (SELECT pos FROM tasks WHERE key=?1) > ?2 "  # noqa: E501
-                    "AND pos >= coalesce((SELECT max(pos) FROM events WHERE task=?1 AND pos <= ?2 + 1), 0) ORDER BY pos LIMIT ?3",  # noqa: E501
-                    (task, pos, PIECE_ROWS),
-                )
-                size = 0
-                for row in rows_of(db, rows):
-                    found.append(row)
-                    size += len(row.data)
-                    if size > PIECE_BYTES:
-                        break
-        return found
+            return read_rows(db, after)
 
     async def positions(self, tasks: Collection[int]) -> dict[int, int]:
         wanted = "SELECT key, pos FROM tasks WHERE key IN (VALUES (?))"
@@ -422,32 +408,8 @@ class SqliteStore:
             return dict(select_in(db, wanted, [(task,) for task in tasks]))
 
     async def locate(self, task: int, seq: int) -> int:
-        # The first row that reaches this number has it, unless rows before it are gone. Both
-        # numbers only grow: halving finds it.
         with self._reading() as db:
-            last = db.execute(
-                "SELECT pos, seq FROM events WHERE task=? ORDER BY pos DESC LIMIT 1", (task,)
-            ).fetchone()
-            if last is None or (seq := min(seq, last[1])) <= 0:
-                return 0
-            low, found = 1, last[0]
-            while low < found:
-                middle = (low + found) // 2
-                row = db.execute(
-                    "SELECT pos, seq FROM events WHERE task=? AND pos<=? ORDER BY pos DESC LIMIT 1",
-                    (task, middle),
-                ).fetchone()
-                if row is not None and row[1] >= seq:
-                    found = row[0]
-                else:
-                    low = middle + 1
-            is_first = (
-                db.execute(
-                    "SELECT 1 FROM events WHERE task=? AND pos<? LIMIT 1", (task, found)
-                ).fetchone()
-                is None
-            )
-        return found if found == 1 or not is_first else 0
+            return locate(db, task, seq)
 
     async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         wanted = "SELECT posts.* FROM posts JOIN tasks ON key=task WHERE n>heard AND "
@@ -463,12 +425,12 @@ class SqliteStore:
         ]
 
     async def idempotency(
-        self, namespace: Namespace, key: str, since_ms: int
+        self, namespace: Namespace, key: str, kept_ms: int = FOREVER_MS
     ) -> Idempotency | None:
         with self._reading() as db:
             row = db.execute(
-                "SELECT digest, at_ms, 0, task, turn, post, reply FROM keys WHERE namespace=? AND key=? AND at_ms>=?",  # noqa: E501
-                (self._namespaces.get(namespace), key, since_ms),
+                "SELECT digest, 0, task, turn, post, reply, at_ms FROM keys WHERE namespace=? AND key=? AND at_ms>=?",  # noqa: E501
+                (self._namespaces.get(namespace), key, self.now_ms() - kept_ms),
             ).fetchone()
         return Idempotency(namespace, key, *row) if row is not None else None
 
@@ -493,6 +455,14 @@ class SqliteStore:
 
         return await self._in_lister(work)
 
+    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+        def work() -> list[Ended]:
+            namespaces = dict(self._namespaces)  # the writer's thread adds to it
+            with self._snapshot() as db:
+                return ended(db, namespaces, agent, since_ms, limit)
+
+        return await self._in_lister(work)
+
     async def stats(self) -> Stats:
         def work() -> Stats:
             with self._snapshot() as db:
@@ -511,7 +481,7 @@ class SqliteStore:
         try:
             return await self._lists.do(work)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._reads.failed(error) from error
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -553,8 +523,7 @@ class SqliteStore:
         place = (self._namespaces.get(namespace), task_id, known)
         with self._reading() as db:
             row = db.execute(
-                f"SELECT {BARE_COLUMNS}, committed_ms FROM tasks WHERE namespace=? AND id=? AND pos=?",  # noqa: E501
-                place,
+                f"SELECT {BARE_COLUMNS} FROM tasks WHERE namespace=? AND id=? AND pos=?", place
             ).fetchone()
         if row is None:
             return None
@@ -572,10 +541,11 @@ class SqliteStore:
         self._claimed.discard(key)
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
+        unanswered_ms = self.now_ms() - can.unanswered_ms
         for agent in can.agents:
             if agent in self._orphans:
                 continue
-            find = functools.partial(self._find_orphans, agent, can.unanswered_ms)
+            find = functools.partial(self._find_orphans, agent, unanswered_ms)
             try:
                 self._orphans[agent] = await self._in_writer(find)
             except Fenced:
@@ -593,7 +563,7 @@ class SqliteStore:
                         left.append(key)
                 self._orphans[agent] = left
             for state in WAITING:
-                unanswered = db.execute(_OLD, (0, state, can.unanswered_ms))
+                unanswered = db.execute(_UNANSWERED, (0, state, unanswered_ms))
                 while len(found) < limit and (row := unanswered.fetchone()) is not None:
                     if row[0] not in self._claimed:
                         self._take_up(db, row[0], can, found)
@@ -609,7 +579,7 @@ class SqliteStore:
         ).fetchone()
         if agent not in can.agents or format_ > can.format:
             return False
-        record = self._found(db, Namespace(agent, tenant, caller), "key=?", key)
+        record = self._found(db, Namespace(agent, tenant, caller), _BY_KEY, (key,))
         assert record is not None  # it is there: open tasks are not purged
         self._claim(record)
         found.append(record)
@@ -621,13 +591,22 @@ class SqliteStore:
         """
         with self._transaction() as db:
             db.execute(
-                f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND at_ms>=?",  # noqa: E501
+                f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND (at_ms>=? OR due_ms IS NOT NULL)",  # noqa: E501
                 (agent, self.replica, INPUT_REQUIRED, unanswered_ms),
             )
             rows = db.execute(
                 f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (agent, self.replica)
             ).fetchall()
         return [key for (key,) in rows]
+
+    async def due(self, limit: int, can: Can) -> list[Record]:
+        found: list[Record] = []
+        with self._reading() as db:
+            rows = db.execute(_DUE, (self.now_ms(),))
+            while len(found) < limit and (row := rows.fetchone()) is not None:
+                if row[0] not in self._claimed:
+                    self._take_up(db, row[0], can, found)
+        return found
 
     async def owned(self) -> list[Owned]:
         claimed = [(task,) for task in self._claimed.copy()]
@@ -645,7 +624,7 @@ class SqliteStore:
 
     async def beat(self) -> None:
         def work() -> None:
-            with self._transaction(now_ms()):
+            with self._transaction(self.now_ms()):
                 self._watch.check_all()
                 point("beat.begun")
             point("beat.after")
@@ -656,70 +635,13 @@ class SqliteStore:
     # Upkeep
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        return await self._in_writer(lambda: self._purge(ages, limit))
+        def work() -> int:
+            with self._transaction() as db:
+                purged = purge(db, self._claimed, self.now_ms(), ages, limit)
+            point("purge.after")
+            return purged
 
-    def _purge(self, ages: Ages, limit: int) -> int:
-        with self._transaction() as db:
-            folded = self._old(db, 0, ages.events_ms, limit, _OLD + _UNNEEDED, agent=ages.agent)
-            db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
-            # Without a snapshot the log is all there is of a task.
-            db.executemany(
-                "DELETE FROM events WHERE task=?1 AND (SELECT snap=pos FROM tasks WHERE key=?1)",
-                folded,
-            )
-            point("purge.events")
-            old = self._old(db, 1, ages.tasks_ms, limit, agent=ages.agent)
-            gone: Counter[tuple[int, int]] = Counter()
-            contexts: set[tuple[int, str]] = set()
-            for (key,) in old:
-                for namespace, state, context in db.execute(
-                    "DELETE FROM tasks WHERE key=? RETURNING namespace, state, context", (key,)
-                ).fetchall():
-                    gone[namespace, state] += 1
-                    contexts.add((namespace, context))
-            db.executemany(_FORGET_STATE, list(contexts))
-            for table in ("events", "pieces", "posts"):
-                db.executemany(f"DELETE FROM {table} WHERE task=?", old)
-            forget(db, old)
-            db.executemany(
-                COUNT, [(namespace, state, -n) for (namespace, state), n in gone.items()]
-            )
-            point("purge.tasks")
-            keys = db.execute(
-                "DELETE FROM keys WHERE (namespace, key) IN (SELECT namespace, key FROM keys WHERE at_ms<? LIMIT ?)",  # noqa: E501
-                (ages.keys_ms, limit),
-            ).rowcount
-            point("purge.keys")
-            letters = db.execute(
-                "DELETE FROM dead_letters WHERE n IN "
-                "(SELECT n FROM dead_letters WHERE at_ms<? LIMIT ?)",
-                (ages.letters_ms, limit),
-            ).rowcount
-        point("purge.after")
-        return len(old) + len(folded) + keys + letters
-
-    def _old(
-        self,
-        db: sqlite3.Connection,
-        folded: int,
-        before_ms: int,
-        limit: int,
-        sql: str = _OLD,
-        *,
-        agent: str = "",
-    ) -> list[tuple[int]]:
-        """Ended tasks that nobody owns."""
-        found: list[tuple[int]] = []
-        values: tuple[str, ...] = ()
-        if agent:
-            sql += " AND namespace IN (SELECT namespace FROM namespaces WHERE agent=?)"
-            values = (agent,)
-        for state in ENDED:
-            rows = db.execute(sql, (folded, state, before_ms, *values))
-            while len(found) < limit and (row := rows.fetchone()) is not None:
-                if row[0] not in self._claimed:
-                    found.append(row)
-        return found
+        return await self._in_writer(work)
 
     async def vacuum(self) -> None:
         """Give back the room that purged tasks left in the file."""

@@ -7,7 +7,6 @@ switches between the threads for each job instead of five.
 """
 
 import asyncio
-import contextlib
 import os
 import threading
 from collections import deque
@@ -31,12 +30,12 @@ class Worker:
         self._jobs: deque[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = deque()
         self._done: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
         self._given, self._give = os.pipe()
-        self._told, self._tell = os.pipe()
-        os.set_blocking(self._told, False)  # the loop must never wait there
-        self._open = [self._given, self._give, self._told, self._tell]
+        self._reported, self._report = os.pipe()
+        os.set_blocking(self._reported, False)  # the loop must never wait there
+        self._open = [self._given, self._give, self._reported, self._report]
         close_in_children(self, lambda worker: worker._open)
         try:
-            self._loop.add_reader(self._told, self._settle)
+            self._loop.add_reader(self._reported, self._settle)
             self._has_reader = True
         except NotImplementedError:  # the usual loop of Windows
             self._has_reader = False
@@ -56,12 +55,12 @@ class Worker:
         return done
 
     async def stop(self) -> None:
-        """Return when all that was given is done, and told."""
+        """Return when all that was given is done, and reported."""
         self._jobs.append(None)
         os.write(self._give, b"\0")
         await asyncio.to_thread(self._thread.join)
         if self._has_reader:
-            self._loop.remove_reader(self._told)
+            self._loop.remove_reader(self._reported)
         self._settle_all()
         while self._open:
             os.close(self._open.pop())
@@ -83,13 +82,15 @@ class Worker:
             result, failed = None, error
         self._done.append((done, result, failed))
         if self._has_reader:
-            os.write(self._tell, b"\0")
+            os.write(self._report, b"\0")
         else:
             self._loop.call_soon_threadsafe(self._settle_all)
 
     def _settle(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._told, _BYTES)
+        try:
+            os.read(self._reported, _BYTES)
+        except BlockingIOError:
+            return  # nothing was done since it was read last
         self._settle_all()
 
     def _settle_all(self) -> None:

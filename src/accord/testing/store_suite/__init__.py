@@ -20,6 +20,9 @@ place:
         async def kill(self, store) -> None:
             await store.declare_dead()
 
+        def outage(self, store):
+            return self.database.unreachable()              # a block; None if it never is
+
         async def close(self) -> None:
             self.database.drop()
 
@@ -29,7 +32,18 @@ place:
             await check.run(box)
 """
 
-from . import api_keys, browser_logins, commits, conversations, lists, tasks, webhooks
+from . import (
+    api_keys,
+    browser_logins,
+    commits,
+    conversations,
+    due,
+    lists,
+    outages,
+    stored_files,
+    tasks,
+    webhooks,
+)
 from .box import CHECKS, Box, Processes, StoreCheck, opened
 
 __all__ = [
@@ -41,8 +55,11 @@ __all__ = [
     "browser_logins",
     "commits",
     "conversations",
+    "due",
     "lists",
     "opened",
+    "outages",
+    "stored_files",
     "tasks",
     "webhooks",
 ]

@@ -5,7 +5,12 @@ import msgspec
 from ...store import StoredApiKey
 from .box import Box, check
 
-MIA = StoredApiKey("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000)
+MIA = StoredApiKey(
+    *("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000),
+    role="user",
+    teams=("hr", "it"),
+    folder="here",
+)
 
 
 @check
@@ -33,6 +38,18 @@ async def the_scopes_of_a_key_are_those_it_was_made_with(box: Box) -> None:
 
 
 @check
+async def a_key_is_what_its_row_says(box: Box) -> None:
+    """Whatever its texts are, none becomes two and none becomes a role."""
+    keys = box.store.keys
+    odd = ("hr role:admin", "role:admin", "", '"],["', "\u00fc,\u4eba\n")
+    for n, text in enumerate(odd):
+        key = StoredApiKey(f"k{n}", text, b"m" * 32, n, text, role=text, teams=(text, "hr"))
+        await keys.add(key)
+        assert await keys.find(f"k{n}") == key
+    assert [key.name for key in await keys.list()] == list(odd)
+
+
+@check
 async def a_key_is_revoked_once(box: Box) -> None:
     keys = box.store.keys
     await keys.add(MIA)
@@ -56,3 +73,8 @@ async def keys_are_there_for_the_next_process(box: Box) -> None:
     await box.store.keys.add(MIA)
     await box.restart()
     assert await box.store.keys.find("k1") == MIA
+
+
+@check
+async def keys_are_judged_by_the_stores_clock(box: Box) -> None:
+    assert box.is_now(box.store.keys.now_ms())

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from ...store import Append, Create, Idempotency, Leaves, Namespace, Post, PostKind, Query, Store
@@ -13,6 +13,7 @@ __all__ = [
     "CHECKS",
     "COMPLETED",
     "FAILED",
+    "HOUR_MS",
     "INPUT_REQUIRED",
     "ME",
     "OTHER",
@@ -32,6 +33,8 @@ __all__ = [
 SUBMITTED, WORKING, COMPLETED, FAILED, CANCELED, INPUT_REQUIRED, REJECTED, AUTH_REQUIRED = range(
     1, 9
 )
+HOUR_MS = 3_600_000
+A_MOMENT_MS = 60_000
 ME, OTHER = Namespace("agent", "", "me"), Namespace("agent", "", "other")
 
 
@@ -47,6 +50,12 @@ class Processes(Protocol):
     async def kill(self, store: Store) -> None:
         """Have the process of this store die where it stands: it says nothing more, and from now
         on the others know that it is dead. The kit still calls it, to see that it is fenced.
+        """
+        ...
+
+    def outage(self, store: Store) -> AbstractAsyncContextManager[None] | None:
+        """Return a block in which the place can't be read or written, and this process stays alive;
+        None if that can't happen to it, as to a place in memory.
         """
         ...
 
@@ -97,6 +106,10 @@ class Box:
         await self.open()
         return dead
 
+    def outage(self) -> AbstractAsyncContextManager[None] | None:
+        """A block in which the place is away; None if it never is."""
+        return self.processes.outage(self.store)
+
     async def restart(self) -> None:
         """Stop in good order, and start again."""
         await self.store.close()
@@ -108,6 +121,20 @@ class Box:
         for other in self._others:
             await other.close()
         await self.processes.close()
+
+    # Time
+
+    def age(self, at_ms: int) -> int:
+        """How old something of that time is now, in milliseconds."""
+        return int(self.store.now_ms()) - at_ms
+
+    def is_now(self, at_ms: int) -> bool:
+        """Whether that is the time of a moment ago, by the store's clock."""
+        return abs(self.age(at_ms)) < A_MOMENT_MS
+
+    async def later(self, ms: int = 20) -> None:
+        """Return when so much time has passed for the store."""
+        await self.store.clock.sleep_until(self.store.now_ms() + ms)
 
     # Items, with what a check does not care about filled in
 
@@ -172,7 +199,7 @@ class Box:
 
 def key(name: str, **more: Any) -> Idempotency:
     """An idempotency key."""
-    usual: dict[str, Any] = {"namespace": ME, "key": name, "digest": b"d", "at_ms": 5_000}
+    usual: dict[str, Any] = {"namespace": ME, "key": name, "digest": b"d"}
     return Idempotency(**(usual | more))
 
 

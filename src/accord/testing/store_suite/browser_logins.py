@@ -55,3 +55,8 @@ async def another_process_knows_the_same_logins(box: Box) -> None:
     await other.logins.add(LINK)
     assert await other.logins.remove("s1")
     assert await box.store.logins.list() == [LINK]
+
+
+@check
+async def logins_are_judged_by_the_stores_clock(box: Box) -> None:
+    assert box.is_now(box.store.logins.now_ms())

@@ -3,14 +3,28 @@ neighbours."""
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...store import (
+    FOREVER_MS,
     MAX_POSTS,
     Can,
     Idempotency,
     Leaves,
     PostKind,
 )
-from .box import COMPLETED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, check, checks_with, key
+from .box import (
+    COMPLETED,
+    HOUR_MS,
+    INPUT_REQUIRED,
+    ME,
+    OTHER,
+    WORKING,
+    Box,
+    check,
+    checks_with,
+    key,
+)
 
 
 @check
@@ -21,7 +35,7 @@ async def an_id_is_given_once(box: Box) -> None:
     assert await box.commit(box.create()) == [False]
     assert (await box.store.load(ME, "t1")).key == first.key
     assert await box.store.read({second.key: 0}) == []
-    assert await box.store.idempotency(ME, "k", 0) is None
+    assert await box.store.idempotency(ME, "k") is None
     assert (await box.store.stats()).tasks == {WORKING: 2}
 
 
@@ -32,9 +46,13 @@ async def an_idempotency_key_is_stored_with_its_item(box: Box) -> None:
     """
     kept = key("k", task_id="t1", turn=1)
     assert await box.commit(box.create(idempotency=kept)) == [True]
-    assert await box.store.idempotency(ME, "k", 5_000) == kept
-    assert await box.store.idempotency(ME, "k", 5_001) is None
-    assert await box.store.idempotency(OTHER, "k", 0) is None
+    found = await box.store.idempotency(ME, "k")
+    assert box.is_now(found.at_ms)
+    assert replace(found, at_ms=0, kept_ms=kept.kept_ms) == kept
+    await box.later()
+    assert await box.store.idempotency(ME, "k", HOUR_MS) == found
+    assert await box.store.idempotency(ME, "k", 1) is None
+    assert await box.store.idempotency(OTHER, "k") is None
 
 
 @checks_with("kind", ["create", "append", "post", "reply"])
@@ -54,16 +72,23 @@ async def a_used_key_refuses_every_kind_of_item(box: Box, kind: str) -> None:
             "reply": again,
         }[kind]
 
-    assert await box.commit(item(key("k", at_ms=6_000, expired_ms=5_000))) == [False]
-    assert await box.store.idempotency(ME, "k", 0) == reply
+    before = await box.store.idempotency(ME, "k")
+    assert before.reply == b"r"
+    await box.later()
+    for kept_ms in (HOUR_MS, FOREVER_MS):
+        assert await box.commit(item(key("k", kept_ms=kept_ms))) == [False]
+    assert await box.store.idempotency(ME, "k") == before
     assert await box.store.load(ME, "t2") is None
     assert (await box.store.load(ME, "t1")).pos == 1
     assert await box.store.unread_posts(None) == []
-    assert await box.commit(item(key("k", at_ms=6_000, expired_ms=5_001, post=7, turn=3))) == [
-        True
-    ], "one that has expired is free"
-    again = await box.store.idempotency(ME, "k", 0)
-    assert (again.at_ms, again.post, again.turn, again.reply) == (6_000, 7, 3, b"")
+    assert await box.commit(item(key("k", kept_ms=1, post=7, turn=3))) == [True], (
+        "one that has expired is free"
+    )
+    again = await box.store.idempotency(ME, "k")
+    assert (again.post, again.turn, again.reply) == (7, 3, b"")
+    assert before.at_ms < again.at_ms, "and its time begins anew"
+    second = box.create("t3", idempotency=key("k", kept_ms=-1))
+    assert await box.commit(second) == [True], "one that stands for nothing is free"
 
 
 @check
@@ -125,7 +150,7 @@ async def posts_come_in_order(box: Box) -> None:
 async def nobody_to_post_to(box: Box) -> None:
     """Without an owner nobody would read it: who posts claims instead."""
     rests, ended = (
-        box.create("rests", state=INPUT_REQUIRED, leaves=Leaves.REST),
+        box.create("rests", state=INPUT_REQUIRED, leaves=Leaves.IDLE),
         box.create("ended", state=COMPLETED),
     )
     lost = box.create("lost")
@@ -144,18 +169,18 @@ async def a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
     """
     first = box.create()
     await box.commit(first, box.post(first.key))
-    second = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.REST)
+    second = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     await box.commit(second)
     assert (await box.store.load(ME, "t1")).owner == box.store.replica, (
         "it stays, and reads its mail"
     )
-    third = box.append(second, posts_read=1, leaves=Leaves.REST)
+    third = box.append(second, posts_read=1, leaves=Leaves.IDLE)
     assert await box.commit(third, box.post(first.key)) == [True, False], (
         "it has left, and the poster knows"
     )
     assert (await box.store.load(ME, "t1")).owner == 0
     await box.store.claim(ME, "t1")
-    fourth = box.append(third, posts_read=1, leaves=Leaves.REST)
+    fourth = box.append(third, posts_read=1, leaves=Leaves.IDLE)
     assert await box.commit(box.post(first.key), fourth) == [True, True]
     assert (await box.store.load(ME, "t1")).owner == box.store.replica
 
@@ -170,14 +195,14 @@ async def an_end_deletes_what_nobody_read(box: Box) -> None:
     assert await box.store.unread_posts([first.key]) == []
     record = await box.store.claim(ME, "t1", reopen=True)
     assert record.posts == record.posts_read
-    await box.commit(box.append(second, state=INPUT_REQUIRED, leaves=Leaves.REST))
+    await box.commit(box.append(second, state=INPUT_REQUIRED, leaves=Leaves.IDLE))
     assert (await box.store.load(ME, "t1")).owner == 0
 
 
 @check
 async def a_post_to_what_was_only_claimed_survives(box: Box) -> None:
     """Whoever takes the task up after a crash finds it."""
-    first = box.create(state=INPUT_REQUIRED, leaves=Leaves.REST)
+    first = box.create(state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     await box.commit(first)
     await box.store.claim(ME, "t1")
     assert await box.commit(box.post(first.key)) == [True]
@@ -220,5 +245,5 @@ async def who_leaves_a_task_it_only_claimed_gets_no_posts(box: Box) -> None:
     await box.commit(first)
     await box.crash()
     await box.store.claim(ME, "t1")
-    left = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.REST)
+    left = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     assert await box.commit(left, box.post(first.key)) == [True, False]

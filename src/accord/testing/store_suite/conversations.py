@@ -9,7 +9,7 @@ def write(data: bytes, read: int = 0, context: str = "c1") -> StateWrite:
 
 
 def purge_all() -> Ages:
-    return Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0)
+    return Ages(tasks_ms=1, events_ms=1)
 
 
 @check

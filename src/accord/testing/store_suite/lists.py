@@ -153,7 +153,7 @@ async def the_operator_sees_all_namespaces(box: Box) -> None:
         box.create("d", at=4, namespace=another, state=COMPLETED, context="c2"),
         box.create("e", at=5, namespace=OTHER, state=FAILED),
     )
-    await box.store.purge(Ages(tasks_ms=0, events_ms=5, keys_ms=0), 10)
+    await box.store.purge(Ages(events_ms=1), 10)
     expected: list[tuple[dict[str, Any], list[str]]] = [
         ({}, ["e", "d", "c", "b", "a"]),
         ({"agent": "agent"}, ["e", "b", "a"]),
@@ -174,3 +174,24 @@ async def the_operator_sees_all_namespaces(box: Box) -> None:
         assert await box.ids(namespace=None, limit=1, **more) == ids, more
     record = (await box.store.page(query(namespace=None, limit=1))).tasks[0]
     assert record.namespace == OTHER
+
+
+@check
+async def what_ended_is_read_with_when_it_was_made(box: Box) -> None:
+    """The newest first, whosever it is, no more than asked for; what goes on is not in it."""
+    first = box.create("long", at=1000)
+    await box.commit(
+        first,
+        box.create("quick", at=3000, state=FAILED),
+        box.create("open", at=4000, state=WORKING),
+    )
+    await box.commit(box.append(first, at=5000, state=COMPLETED, leaves=Leaves.END))
+    await box.commit(box.create("other", at=6000, state=COMPLETED, namespace=OTHER))
+    assert await box.store.ended("", 0, 10) == [
+        (6000, 6000, COMPLETED),
+        (5000, 1000, COMPLETED),
+        (3000, 3000, FAILED),
+    ]
+    assert len(await box.store.ended("", 4000, 10)) == 2
+    assert len(await box.store.ended("", 0, 2)) == 2
+    assert await box.store.ended("nobody", 0, 10) == []

@@ -1,7 +1,6 @@
 """What every store promises of tasks and their logs."""
 
 import asyncio
-import time
 from collections.abc import Collection
 from typing import Any
 
@@ -10,6 +9,7 @@ from .box import (
     AUTH_REQUIRED,
     COMPLETED,
     FAILED,
+    HOUR_MS,
     INPUT_REQUIRED,
     ME,
     OTHER,
@@ -20,10 +20,6 @@ from .box import (
     key,
     raises,
 )
-
-
-def ages(tasks: int = 0, events: int = 0, keys: int = 0) -> Ages:
-    return Ages(tasks_ms=tasks, events_ms=events, keys_ms=keys)
 
 
 @check
@@ -84,13 +80,14 @@ async def rows_carry_the_time_of_their_commit(box: Box) -> None:
     """The console shows when something was stored; one batch is one moment, whatever the status
     says.
     """
-    before = int(time.time() * 1000)
     first, second = box.create(at=1), box.create("t2", at=2)
     await box.commit(first, second)
     await box.commit(box.append(first))
     rows = await box.store.read({first.key: 0, second.key: 0})
     assert rows[0].at_ms == rows[2].at_ms
-    assert before <= rows[0].at_ms <= rows[1].at_ms <= int(time.time() * 1000)
+    assert rows[0].at_ms <= rows[1].at_ms
+    assert box.is_now(rows[0].at_ms)
+    assert box.is_now(rows[1].at_ms)
     assert (await box.store.load(ME, "t1")).committed_ms == rows[1].at_ms
 
 
@@ -178,7 +175,7 @@ async def a_number_is_located_in_a_long_log(box: Box) -> None:
 @check
 async def only_the_owner_appends(box: Box) -> None:
     """A task that nobody runs must be claimed first."""
-    first = box.create(leaves=Leaves.REST, state=INPUT_REQUIRED)
+    first = box.create(leaves=Leaves.IDLE, state=INPUT_REQUIRED)
     assert await box.commit(first) == [True]
     assert (await box.store.load(ME, "t1")).owner == 0
     second = box.append(first, state=WORKING)
@@ -205,7 +202,7 @@ async def what_a_newer_release_wrote_is_not_claimed(box: Box) -> None:
     """Its entries could not be read: it is given as it stands, and whoever can read it claims
     it.
     """
-    item = box.create(state=INPUT_REQUIRED, leaves=Leaves.REST)
+    item = box.create(state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     item.format = 3
     await box.commit(item)
     record = await box.store.claim(ME, "t1", format=2)
@@ -265,14 +262,13 @@ async def a_dead_process_writes_nothing_more(box: Box) -> None:
 @check
 async def a_dead_owners_task_can_be_claimed(box: Box) -> None:
     """Whoever gets a message for it need not wait for the look for orphans."""
-    before = int(time.time() * 1000)
     first = box.create()
     await box.commit(first)
     dead = await box.crash()
     assert (await box.store.load(ME, "t1")).owner == dead.replica
     record = await box.store.claim(ME, "t1")
     assert record.owner == box.store.replica
-    assert before <= record.died_ms <= int(time.time() * 1000)
+    assert box.is_now(record.died_ms)
     assert await box.commit(box.append(first)) == [True]
     assert await box.store.orphans(10, can()) == []
 
@@ -299,7 +295,6 @@ async def orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
         box.create(f"t{n}", at=100 - n, state=state)
         for n, state in enumerate([WORKING, 1, AUTH_REQUIRED, WORKING, 1])
     ]
-    before = int(time.time() * 1000)
     await box.commit(*items)
     await box.crash()
     assert await box.store.orphans(0, can()) == []
@@ -307,7 +302,7 @@ async def orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
     found += await box.store.orphans(9, can())
     assert [record.id for record in found] == ["t0", "t1", "t2", "t3", "t4"]
     assert {record.owner for record in found} == {box.store.replica}
-    assert all(before <= record.died_ms <= int(time.time() * 1000) for record in found)
+    assert all(box.is_now(record.died_ms) for record in found)
     assert await box.store.orphans(9, can()) == []
     assert (
         await box.commit(*(box.append(item, state=FAILED, leaves=Leaves.END) for item in items))
@@ -318,7 +313,7 @@ async def orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
 @check
 async def our_own_tasks_are_no_orphans(box: Box) -> None:
     await box.commit(box.create(), box.create("t2", state=INPUT_REQUIRED))
-    assert await box.store.orphans(9, can(unanswered_ms=9_000)) == []
+    assert await box.store.orphans(9, can(unanswered_ms=1)) == []
 
 
 @check
@@ -328,7 +323,7 @@ async def a_store_lists_what_names_us_as_its_owner_and_changes_nothing(box: Box)
     """
     mine = box.create()
     await box.commit(
-        mine, box.create("idle", state=INPUT_REQUIRED, leaves=Leaves.REST), box.create("theirs")
+        mine, box.create("idle", state=INPUT_REQUIRED, leaves=Leaves.IDLE), box.create("theirs")
     )
     await box.crash()
     claimed = box.create("new", state=INPUT_REQUIRED)
@@ -370,7 +365,7 @@ async def what_was_made_while_orphans_were_looked_for_keeps_its_owner(box: Box) 
 
     async def look() -> None:
         for _ in range(20):
-            assert await box.store.orphans(9, can(unanswered_ms=500)) == []
+            assert await box.store.orphans(9, can(unanswered_ms=HOUR_MS)) == []
             await box.store.owned()
 
     await asyncio.gather(work(), look())
@@ -403,20 +398,22 @@ async def what_waits_for_input_and_has_mail_is_taken_up(box: Box) -> None:
 async def tasks_nobody_answers_come_too(box: Box) -> None:
     """To be failed: of dead owners, and of none. Each once."""
     waiting = [
-        box.create(f"t{n}", at=n, state=s, leaves=Leaves.REST)
+        box.create(f"t{n}", at=n * HOUR_MS, state=s, leaves=Leaves.IDLE)
         for n, s in enumerate([INPUT_REQUIRED, AUTH_REQUIRED] * 2)
     ]
     owned = [
         box.create("u0", at=0, state=INPUT_REQUIRED),
-        box.create("u9", at=9, state=INPUT_REQUIRED),
+        box.create("u9", at=9 * HOUR_MS, state=INPUT_REQUIRED),
     ]
     await box.commit(*waiting, *owned)
     await box.crash()
-    found = await box.store.orphans(2, can(unanswered_ms=3))
-    found += await box.store.orphans(9, can(unanswered_ms=3))
+    old = can(unanswered_ms=box.age(3 * HOUR_MS - HOUR_MS // 2))
+    older = can(unanswered_ms=box.age(4 * HOUR_MS))
+    found = await box.store.orphans(2, old)
+    found += await box.store.orphans(9, old)
     assert sorted(record.id for record in found) == ["t0", "t1", "t2", "u0"]
-    assert await box.store.orphans(9, can(unanswered_ms=3)) == []
-    assert [record.id for record in await box.store.orphans(9, can(unanswered_ms=4))] == ["t3"]
+    assert await box.store.orphans(9, old) == []
+    assert [record.id for record in await box.store.orphans(9, older)] == ["t3"]
 
 
 @check
@@ -448,22 +445,52 @@ async def an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> None:
 async def logs_go_before_their_tasks(box: Box) -> None:
     """An ended task is what its snapshot says; open ones stay, whatever their age."""
     old, newer = (
-        box.create("old", state=COMPLETED, at=1_000),
-        box.create("newer", state=FAILED, at=5_000),
+        box.create("old", state=COMPLETED, at=HOUR_MS),
+        box.create("newer", state=FAILED, at=5 * HOUR_MS),
     )
-    waiting = box.create("open", at=1, state=INPUT_REQUIRED, leaves=Leaves.REST)
-    keys = key("k", at_ms=1_000), key("k2", at_ms=9_000)
-    await box.commit(old, newer, waiting, *keys)
-    assert await box.store.purge(ages(events=2_000, keys=2_000), 100) == 2
+    waiting = box.create("open", at=1, state=INPUT_REQUIRED, leaves=Leaves.IDLE)
+    await box.commit(old, newer, waiting, key("k"))
+    assert await box.store.purge(Ages(events_ms=box.age(2 * HOUR_MS), keys_ms=HOUR_MS), 100) == 1
     assert await box.store.read({old.key: 0}) == []
     assert await box.store.locate(old.key, 1) == 0
     assert (await box.store.load(ME, "old")).head == b"{}"
-    assert await box.store.idempotency(ME, "k", 0) is None
-    assert await box.store.idempotency(ME, "k2", 0) is not None
-    await box.store.purge(ages(tasks=6_000, events=6_000), 100)
+    assert await box.store.idempotency(ME, "k") is not None
+    await box.later()
+    await box.store.purge(Ages(tasks_ms=1, events_ms=1, keys_ms=1), 100)
     assert await box.ids() == ["open"]
     assert (await box.store.stats()).tasks == {INPUT_REQUIRED: 1}
-    assert await box.store.purge(ages(tasks=6_000, events=6_000), 100) == 0
+    assert await box.store.idempotency(ME, "k") is None
+    assert await box.store.purge(Ages(tasks_ms=1, events_ms=1, keys_ms=1), 100) == 0
+
+
+@check
+async def a_store_has_one_clock(box: Box) -> None:
+    """It tells the time of now, which only grows, and can be waited for."""
+    first = box.store.now_ms()
+    assert first > 1_600_000_000_000, "milliseconds since 1970"
+    await box.store.clock.sleep_until(first + 5)
+    assert first + 5 <= box.store.now_ms() == box.store.clock.now_ms() or box.is_now(first)
+    elapsed = box.store.clock.elapsed_s()
+    await box.later()
+    assert box.store.clock.elapsed_s() > elapsed
+    await box.crash()
+    assert box.is_now(first)
+
+
+@check
+async def nothing_goes_before_its_age(box: Box) -> None:
+    """What was stored a moment ago is not an hour old, whatever the clock of a process says."""
+    now = box.store.now_ms()
+    ended, asked = (
+        box.create("ended", state=COMPLETED, at=now),
+        box.create("asked", state=INPUT_REQUIRED, at=now, leaves=Leaves.IDLE),
+    )
+    await box.commit(ended, asked, key("k"))
+    hour = Ages(HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS)
+    assert await box.store.purge(hour, 100) == 0
+    assert await box.store.orphans(9, can(unanswered_ms=HOUR_MS)) == []
+    assert await box.ids() == ["asked", "ended"]
+    assert await box.store.purge(Ages(), 100) == 0
 
 
 @check
@@ -471,7 +498,7 @@ async def what_has_an_owner_is_not_purged(box: Box) -> None:
     """One that ended and is being reopened, for example."""
     await box.commit(box.create(state=COMPLETED))
     await box.store.claim(ME, "t1", reopen=True)
-    assert await box.store.purge(ages(tasks=9_000, events=9_000), 100) == 0
+    assert await box.store.purge(Ages(tasks_ms=1, events_ms=1), 100) == 0
 
 
 @check
@@ -480,7 +507,7 @@ async def tasks_of_one_agent_are_purged_alone(box: Box) -> None:
     await box.commit(
         box.create(state=COMPLETED), box.create("t2", state=COMPLETED, namespace=theirs)
     )
-    one = Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0, agent="another")
+    one = Ages(tasks_ms=1, events_ms=1, agent="another")
     assert await box.store.purge(one, 100) == 2  # its log, and itself
     assert await box.store.load(theirs, "t2") is None
     assert await box.store.load(ME, "t1") is not None
@@ -491,9 +518,9 @@ async def a_task_that_ended_without_a_snapshot_keeps_its_log(box: Box) -> None:
     """The log is all there is of it, until it goes itself."""
     first = box.create(state=COMPLETED, head=None)
     await box.commit(first)
-    assert await box.store.purge(ages(events=9_000), 100) == 1
+    assert await box.store.purge(Ages(events_ms=1), 100) == 1
     assert [row.data for row in (await box.store.load(ME, "t1")).rows] == [b"c{}"]
-    assert await box.store.purge(ages(tasks=9_000, events=9_000), 100) == 1
+    assert await box.store.purge(Ages(tasks_ms=1, events_ms=1), 100) == 1
     assert await box.store.load(ME, "t1") is None
     assert (await box.store.stats()).events == 0
 
@@ -505,35 +532,31 @@ async def a_task_reopened_after_its_log_went_has_a_gap(box: Box) -> None:
     """
     first = box.create(state=COMPLETED, pos=3, seq=2)
     await box.commit(first)
-    await box.store.purge(ages(events=2_000), 10)
+    await box.store.purge(Ages(events_ms=1), 10)
     await box.store.claim(ME, "t1", reopen=True)
-    second = box.append(first, state=INPUT_REQUIRED, at=3_000, leaves=Leaves.REST)
+    second = box.append(first, state=INPUT_REQUIRED, at=3_000, leaves=Leaves.IDLE)
     await box.commit(second)
     assert [row.pos for row in await box.store.read({first.key: 0})] == [4]
     assert await box.store.locate(first.key, 1) == 0
     assert (await box.store.load(ME, "t1")).head == b"{}"
-    assert await box.store.purge(ages(tasks=9_000, events=9_000), 10) == 0
+    assert await box.store.purge(Ages(tasks_ms=1, events_ms=1), 10) == 0
     await box.store.claim(ME, "t1")
     await box.commit(
         box.append(
             second, state=COMPLETED, at=4_000, leaves=Leaves.END, head=b'{"x":1}', artifacts=b"[]"
         )
     )
-    assert await box.store.purge(ages(events=9_000), 10) == 1
+    assert await box.store.purge(Ages(events_ms=1), 10) == 1
     assert await box.store.read({first.key: 0}) == []
-    assert await box.store.purge(ages(tasks=9_000), 10) == 1
+    assert await box.store.purge(Ages(tasks_ms=1), 10) == 1
     assert await box.store.load(ME, "t1") is None
 
 
 @check
 async def purging_goes_in_batches(box: Box) -> None:
     await box.commit(*(box.create(str(n), state=COMPLETED, at=n) for n in range(25)))
-    assert [await box.store.purge(ages(tasks=1_000, events=1_000), 10) for _ in range(4)] == [
-        20,
-        20,
-        10,
-        0,
-    ]
+    old = Ages(tasks_ms=1, events_ms=1)
+    assert [await box.store.purge(old, 10) for _ in range(4)] == [20, 20, 10, 0]
 
 
 @check
@@ -553,7 +576,7 @@ async def a_claim_watches_what_another_owns(box: Box) -> None:
     """
     if not box.is_shared:
         return
-    first, idle = box.create(), box.create("t2", state=INPUT_REQUIRED, leaves=Leaves.REST)
+    first, idle = box.create(), box.create("t2", state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     await box.commit(first, idle)
     woken = Woken()
     other = await box.another(woken)

@@ -1,15 +1,12 @@
 """What every store promises of webhooks."""
 
-import time
 from typing import Any
 
-from ...store import Ages, Append, Create, DeadLetter, Leaves, Outcome, Push
-from .box import COMPLETED, ME, OTHER, WORKING, Box, check, checks_with
+from ...protocol import NEWEST
+from ...store import FOREVER_MS, Ages, Append, Create, DeadLetter, Leaves, Outcome, Push
+from .box import COMPLETED, HOUR_MS, ME, OTHER, WORKING, Box, check, checks_with
 
-NOW = 10_000_000_000_000  # later than any clock here
-
-
-LEASE = 30_000
+LEASE = 600_000
 
 
 def push(task: int, id: str = "p1", **more: Any) -> Push:
@@ -18,9 +15,8 @@ def push(task: int, id: str = "p1", **more: Any) -> Push:
         "id": id,
         "namespace": ME,
         "endpoint": "https://hooks.example",
-        "version": "1.0",
+        "version": NEWEST,
         "data": b"sealed",
-        "at_ms": 1_000,
     }
     return Push(**(usual | more))
 
@@ -36,32 +32,29 @@ def letter(of: Push, first: int, last: int, **more: Any) -> DeadLetter:
         "push": of.id,
         "first": first,
         "last": last,
-        "at_ms": 5,
     }
     return DeadLetter(**(usual | {"error": "410"} | more))
 
 
-async def take(box: Box, limit: int = 10, now: int = NOW, **more: Any) -> list[Push]:
-    found: list[Push] = await box.store.pushes.take(
-        ["agent"], limit, now_ms=now, lease_ms=LEASE, **more
-    )
+async def take(box: Box, limit: int = 10, *, lease: int = LEASE, **more: Any) -> list[Push]:
+    found: list[Push] = await box.store.pushes.take(["agent"], limit, lease_ms=lease, **more)
     return found
 
 
 async def settle(box: Box, *outcomes: Outcome) -> None:
-    await box.store.pushes.settle(outcomes, now_ms=NOW)
+    await box.store.pushes.settle(outcomes)
 
 
 async def made(box: Box, id: str = "t1", **more: Any) -> Create:
     """A task that was made with a webhook."""
-    first = box.create(id, told=1, **more)
+    first = box.create(id, last_status=1, **more)
     first.pushes = (push(first.key),)
     assert await box.commit(first) == [True]
     return first
 
 
 def grown(box: Box, after: Create | Append, **more: Any) -> Append:
-    return box.append(after, **({"told": after.seq + 1} | more))
+    return box.append(after, **({"last_status": after.seq + 1} | more))
 
 
 @check
@@ -138,17 +131,17 @@ async def a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
 
 @check
 async def artifact_events_are_due_only_where_they_are_wanted(box: Box) -> None:
-    first = box.create(told=1)
+    first = box.create(last_status=1)
     first.pushes = (push(first.key, "all", has_artifacts=True), push(first.key, "some"))
     await box.commit(first)
     for due in await take(box):
         await settle(box, outcome(due, 1))
-    second = grown(box, first, seq=5, told=1)
+    second = grown(box, first, seq=5, last_status=1)
     await box.commit(second)
     [due] = await take(box)
     assert (due.id, due.upto) == ("all", 5)
     await settle(box, outcome(due, 5))
-    await box.commit(grown(box, second, seq=7, told=6))
+    await box.commit(grown(box, second, seq=7, last_status=6))
     assert [(one.id, one.upto) for one in await take(box)] == [("all", 7), ("some", 6)]
 
 
@@ -156,17 +149,19 @@ async def artifact_events_are_due_only_where_they_are_wanted(box: Box) -> None:
 async def what_is_taken_is_nobody_elses_until_its_lease_ends(box: Box) -> None:
     await made(box)
     [due] = await take(box)
-    assert await take(box, now=NOW + LEASE - 1) == []
-    [again] = await take(box, now=NOW + LEASE)
+    assert await take(box) == []
+    await settle(box, outcome(due, 0))
+    [due] = await take(box, lease=0)
+    [again] = await take(box)
     assert again.sent == due.sent
 
 
 @check
 async def after_a_crash_what_was_taken_is_due(box: Box) -> None:
     await made(box)
-    await take(box)
+    await take(box, lease=0)
     await box.crash()
-    assert len(await take(box, now=NOW + LEASE)) == 1
+    assert len(await take(box)) == 1
 
 
 @check
@@ -190,13 +185,22 @@ async def a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_that(
 ) -> None:
     first = await made(box)
     [due] = await take(box)
-    later = NOW + 5_000
-    await settle(box, outcome(due, 0, due_ms=later, tries=1, failing_ms=7, error="500"))
+    await settle(box, outcome(due, 0, pause_ms=HOUR_MS, tries=1, failing_ms=7, error="500"))
+    later = await box.store.pushes.next_ms(["agent"])
+    assert box.is_now(later - HOUR_MS)
     await box.commit(grown(box, first))
     assert await take(box) == []
     assert await box.store.pushes.next_ms(["agent"]) == later
-    [due] = await take(box, now=later)
-    assert (due.tries, due.failing_ms, due.error, due.upto) == (1, 7, "500", 2)
+
+
+@check
+async def a_pause_ends(box: Box) -> None:
+    await made(box)
+    [due] = await take(box)
+    await settle(box, outcome(due, 0, pause_ms=20, tries=1, failing_ms=7, error="500"))
+    await box.later(40)
+    [due] = await take(box)
+    assert (due.tries, due.failing_ms, due.error, due.upto) == (1, 7, "500", 1)
 
 
 @check
@@ -212,33 +216,39 @@ async def only_who_took_it_last_says_how_it_went(box: Box) -> None:
 
 @check
 async def the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Box) -> None:
+    found: list[Push] = []
     for i, endpoint in enumerate(("https://a", "https://b", "https://a")):
-        first = box.create(f"t{i}", told=1)
+        first = box.create(f"t{i}", last_status=1)
         first.pushes = (push(first.key, endpoint=endpoint),)
         await box.commit(first)
-        [due] = await take(box)
-        await settle(box, outcome(due, 0, due_ms=NOW + 10 - i))
-    taken = await take(box, 1, NOW + 100)
+        found += await take(box)
+    await settle(box, *(outcome(due, 0, pause_ms=10 - i) for i, due in enumerate(found)))
+    await box.later(40)
+    taken = await take(box, 1)
     assert [one.task_id for one in taken] == ["t2"]
-    assert [one.task_id for one in await take(box, now=NOW + 100, skip=["https://a"])] == ["t1"]
+    assert [one.task_id for one in await take(box, skip=["https://a"])] == ["t1"]
 
 
 @check
 async def an_endpoint_can_be_postponed(box: Box) -> None:
     """While its circuit breaker is open, what is due there stands in nobody's way."""
     await made(box)
-    await box.store.pushes.postpone(["agent"], "https://other", NOW + 50)
-    assert len(await take(box)) == 1
+    await box.store.pushes.postpone(["agent"], "https://other", HOUR_MS)
+    assert len(await take(box, lease=0)) == 1
     await box.crash()
-    await box.store.pushes.postpone(["agent"], "https://hooks.example", NOW + LEASE + 50)
-    assert await take(box, now=NOW + LEASE) == []
-    assert len(await take(box, now=NOW + LEASE + 50)) == 1
+    await box.store.pushes.postpone(["agent"], "https://hooks.example", 50)
+    await box.later(100)
+    assert len(await take(box, lease=0)) == 1
+    await box.crash()
+    await box.store.pushes.postpone(["agent"], "https://hooks.example", HOUR_MS)
+    assert await take(box) == []
+    assert box.is_now(await box.store.pushes.next_ms(["agent"]) - HOUR_MS)
 
 
 @check
 async def an_agent_takes_its_own_only(box: Box) -> None:
     await made(box)
-    taken = await box.store.pushes.take(["another"], 10, now_ms=NOW, lease_ms=LEASE)
+    taken = await box.store.pushes.take(["another"], 10, lease_ms=LEASE)
     assert taken == []
     assert await box.store.pushes.next_ms(["another"]) is None
 
@@ -270,9 +280,13 @@ async def dead_letters_are_kept_and_replayed(box: Box) -> None:
     await settle(box, outcome(due, 2))
     await box.crash()
     [dead] = await box.store.pushes.letters(10)
+    assert box.is_now(dead.at_ms)
     assert (dead.task_id, dead.push, dead.first, dead.last, dead.error) == ("t1", "p1", 1, 1, "410")
     assert await box.store.pushes.letters(10, task_id="other") == []
-    assert await box.store.pushes.replay([dead.n, 999], now_ms=NOW) == 1
+    [troubled] = await box.store.pushes.listed(10, is_troubled=True)
+    assert troubled.id == dead.push
+    assert await box.store.pushes.replay([dead.n, 999]) == 1
+    assert await box.store.pushes.listed(10, is_troubled=True) == []
     [due] = await take(box)
     assert (due.sent, due.upto) == (0, 2)
     assert await box.store.pushes.letters(10) == []
@@ -294,9 +308,9 @@ async def _ended(box: Box) -> Append:
     return last
 
 
-async def _purge(box: Box, letters_ms: int = 0) -> None:
-    later = int(time.time() * 1000) + 1
-    await box.store.purge(Ages(later, later, later, letters_ms), 100)
+async def _purge(box: Box, letters_ms: int = FOREVER_MS) -> None:
+    await box.later()
+    await box.store.purge(Ages(1, 1, 1, letters_ms), 100)
 
 
 @checks_with("how", ["due", "failing", "dead"])
@@ -304,7 +318,7 @@ async def what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -> Non
     last = await _ended(box)
     if how != "due":
         [due] = await take(box)
-        told = {"due_ms": NOW * 2, "tries": 3, "failing_ms": 1}
+        told = {"pause_ms": HOUR_MS, "tries": 3, "failing_ms": 1}
         dead = {"letter": letter(due, 1, 2)}
         await settle(
             box,
@@ -327,7 +341,9 @@ async def what_was_delivered_is_purged_with_its_task(box: Box) -> None:
     await settle(box, outcome(due, 2))
     await _purge(box)
     assert await box.store.read({last.key: 0}) != []
-    await _purge(box, letters_ms=6)  # the letter is older
+    await _purge(box, HOUR_MS)
+    assert len(await box.store.pushes.letters(10)) == 1
+    await _purge(box, letters_ms=1)
     assert await box.store.pushes.letters(10) == []
     await _purge(box)
     await _purge(box)
@@ -349,7 +365,7 @@ async def a_task_without_webhooks_is_as_it_was(box: Box) -> None:
     """Nothing is due, and nothing is called."""
     told: list[None] = []
     box.store.pushes.on_due = lambda: told.append(None)
-    first = box.create(state=WORKING, told=1)
+    first = box.create(state=WORKING, last_status=1)
     await box.commit(first)
     await box.commit(grown(box, first))
     assert (told, await take(box)) == ([], [])

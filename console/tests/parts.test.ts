@@ -1,0 +1,50 @@
+/** Code with colours, charts and tables: what is drawn of them, and what is left as it is. */
+
+import { expect, test } from "vitest";
+import { csvOf, parseCsv } from "../src/render/csv";
+import { tokensOf } from "../src/render/tokens";
+import { chartOf } from "../src/render/vega";
+
+test("code is cut into tokens and nothing of it is lost", () => {
+  const text = 'def f(x):  # "no string"\n    return "a\\"b" + 0x1F + xreturn';
+  const tokens = tokensOf(text, "python");
+  expect(tokens.map((one) => one.text).join("")).toBe(text);
+  const of = (kind: string) => tokens.filter((one) => one.kind === kind).map((one) => one.text);
+  expect(of("comment")).toEqual(['# "no string"']);
+  expect(of("string")).toEqual(['"a\\"b"']);
+  expect(of("number")).toEqual(["0x1F"]);
+  expect(of("word")).toEqual(["def", "return"]);
+});
+
+test("text without ends takes no longer than its length", () => {
+  const work = (count: number) => {
+    const begun = performance.now();
+    for (const text of ["/*".repeat(count), '"\\'.repeat(count), "`'\"".repeat(count), "/* *".repeat(count)]) tokensOf(text, "js");
+    return performance.now() - begun;
+  };
+  work(10_000);
+  expect(work(20_000) / Math.max(1, work(2_000))).toBeLessThan(100);
+});
+
+const SPEC = {
+  mark: "bar",
+  data: { values: [{ area: "tax", amount: 3 }, { area: "travel", amount: -1 }] },
+  encoding: { x: { field: "area", type: "nominal" }, y: { field: "amount", type: "quantitative" } },
+};
+
+test("a simple chart is drawn, and one that asks for more is not", () => {
+  expect(chartOf(SPEC)?.rows).toEqual([
+    { x: "tax", y: 3, series: "" },
+    { x: "travel", y: -1, series: "" },
+  ]);
+  expect(chartOf({ ...SPEC, transform: [] })).toBeNull();
+  expect(chartOf({ ...SPEC, mark: "geoshape" })).toBeNull();
+  expect(chartOf({ ...SPEC, data: { url: "https://elsewhere.example/data.csv" } })).toBeNull();
+  const summed = { ...SPEC.encoding, y: { aggregate: "sum", field: "amount" } };
+  expect(chartOf({ ...SPEC, encoding: summed })).toBeNull();
+});
+
+test("a table that is saved reads as it was, and holds no formula", () => {
+  const saved = csvOf(["a", "b"], [{ a: 'x,"y"', b: 2 }, { a: "=HYPERLINK(1)", b: null }]);
+  expect(parseCsv(saved)).toEqual([["a", "b"], ['x,"y"', "2"], ["'=HYPERLINK(1)", "null"]]);
+});

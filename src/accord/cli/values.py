@@ -1,0 +1,45 @@
+"""Options whose value was forgotten: click would take the next option as the value."""
+
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["check_values"]
+
+
+def check_values(ctx: click.Context, typed: Sequence[str]) -> None:
+    """Raise UsageError if an option that needs a value is followed by another option.
+
+    `ctx` is that of the command that `typed` are the words of. A value that really begins with --
+    is written as --name=VALUE.
+    """
+    command = ctx.command
+    options = {
+        name: one
+        for one in command.get_params(ctx)
+        if isinstance(one, click.Option)
+        for name in (*one.opts, *one.secondary_opts)
+    }
+    words = list(typed)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return
+        option = options.get(word)
+        if option is not None and not option.is_flag and not option.count:
+            for value in words[: option.nargs]:
+                if value in options or (value.startswith("--") and value != "--"):
+                    way = f"{word}={value}" if word.startswith("--") else f"{word}{value}"
+                    raise click.UsageError(
+                        f"Option '{word}' needs a value, but '{value}' follows it. If that is the "
+                        f"value, write {way}",
+                        ctx,
+                    )
+            del words[: option.nargs]
+        elif not word.startswith("-") and isinstance(command, click.Group):
+            found = command.get_command(ctx, word)
+            if found is not None:
+                check_values(click.Context(found, info_name=word, parent=ctx), words)
+            return
+        elif not word.startswith("-") and not command.allow_interspersed_args:
+            return

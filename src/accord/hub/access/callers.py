@@ -1,0 +1,49 @@
+"""Who sends a request to the hub."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...auth import Authenticator, Caller, Credentials
+from ...model import A2AError
+from .principals import GUEST, Principals
+
+if TYPE_CHECKING:
+    from ...server import HttpRequest
+    from ...server.http import PageSessions
+
+__all__ = ["Callers"]
+
+
+class Callers:
+    """Finds out who sends a request: by the console's session, or by what the request shows."""
+
+    def __init__(
+        self,
+        principals: Principals,
+        authenticator: Authenticator,
+        sessions: "Callable[[], PageSessions | None]",
+    ) -> None:
+        self.principals = principals
+        self._authenticator = authenticator
+        self._sessions = sessions
+
+    async def of(self, request: "HttpRequest") -> Caller:
+        """Return the caller. Raises Unauthenticated."""
+        sessions = self._sessions()
+        session = await sessions.caller(request) if sessions is not None else None
+        if session is not None:
+            return session
+        credentials = _credentials(request)
+        known = self._authenticator.recall(credentials)
+        return known or await self._authenticator.authenticate(credentials)
+
+    async def reader(self, request: "HttpRequest") -> Caller:
+        """Return who reads what is for everybody: whoever shows nothing valid is a guest."""
+        try:
+            return await self._authenticator.authenticate(_credentials(request))
+        except A2AError:
+            return GUEST
+
+
+def _credentials(request: "HttpRequest") -> Credentials:
+    return Credentials(request.headers, request.pairs, request.target.query, request.peer)

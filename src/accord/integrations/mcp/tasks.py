@@ -1,0 +1,144 @@
+"""MCP tasks: a call that takes long is answered with a handle, which its client polls and cancels.
+
+The extension `io.modelcontextprotocol/tasks` of MCP 2026-07-28. Nothing is kept here: the handle
+names the tool and the agent's task, so any process that serves the same agents can answer for it,
+also after a restart.
+"""
+
+import contextlib
+from typing import Any
+
+import mcp_types as mcp
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import is_version_at_least
+from pydantic import Field
+
+from ...client import AgentFault, ClientReply
+from ...model import FINAL, INTERRUPTED, A2AError, TaskState, timestamp
+from .calls import AgentCall, question_id
+from .toolsets import ServedTool, ToolSet
+
+__all__ = ["EXTENSION", "McpTasks", "has_tasks", "task_result"]
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+_SINCE = "2026-07-28"
+_POLL_MS = 1000
+_MAX_STATUS = 500  # characters of what the agent says of its work
+
+
+class _TaskParams(mcp.RequestParams):
+    task_id: str = Field(alias="taskId")
+
+
+class _UpdateParams(_TaskParams):
+    input_responses: mcp.InputResponses = Field(alias="inputResponses")
+
+
+def has_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the client of a request takes tasks: it says so with each request."""
+    known = ctx.session.client_capabilities
+    declared = known.extensions if known is not None else None
+    return EXTENSION in (declared or {}) and is_version_at_least(ctx.protocol_version, _SINCE)
+
+
+def task_result(tool: str, reply: ClientReply) -> dict[str, Any]:
+    """Return the result of a call whose work goes on."""
+    return {"resultType": "task", **_described(tool, reply), "status": "working"}
+
+
+class McpTasks:
+    """Answers what clients ask about tasks."""
+
+    def __init__(self, tools: ToolSet) -> None:
+        self._tools = tools
+
+    def add_to(self, server: Server[Any]) -> None:
+        """Serve the methods of the extension, and say so."""
+        server.extensions[EXTENSION] = {}
+        server.add_request_handler("tasks/get", _TaskParams, self._get)
+        server.add_request_handler("tasks/update", _UpdateParams, self._update)
+        server.add_request_handler("tasks/cancel", _TaskParams, self._cancel)
+
+    async def _get(
+        self, ctx: ServerRequestContext[Any, Any], params: _TaskParams
+    ) -> dict[str, Any]:
+        call, reply, tool = await self._found(ctx, params.task_id)
+        described = _described(tool, reply)
+        if reply.state is TaskState.CANCELED:
+            return described | {"status": "cancelled"}
+        if reply.state in INTERRUPTED:
+            request = call.request(reply)
+            if request is None:  # in a form that this client can't show
+                return described | {"status": "completed", "result": _dumped(call.question(reply))}
+            asked = {question_id(reply): _dumped(request)}
+            return described | {"status": "input_required", "inputRequests": asked}
+        if reply.state in FINAL:
+            return described | {"status": "completed", "result": _dumped(await call.result(reply))}
+        return described | {"status": "working"}
+
+    async def _update(
+        self, ctx: ServerRequestContext[Any, Any], params: _UpdateParams
+    ) -> dict[str, Any]:
+        call, reply, _ = await self._found(ctx, params.task_id)
+        response = params.input_responses.get(question_id(reply))
+        # An answer to another question was given before, or is to none: it is ignored.
+        if reply.state in INTERRUPTED and isinstance(response, mcp.ElicitResult):
+            with _errors():
+                await call.give(reply, response)
+        return {}
+
+    async def _cancel(
+        self, ctx: ServerRequestContext[Any, Any], params: _TaskParams
+    ) -> dict[str, Any]:
+        call, _, _ = await self._found(ctx, params.task_id)
+        await call.cancel()
+        return {}
+
+    async def _found(
+        self, ctx: ServerRequestContext[Any, Any], handle: str
+    ) -> tuple[AgentCall, ClientReply, str]:
+        """Return the task of a handle, and what answers for it. Raises MCPError."""
+        tool, _, task_id = handle.partition("/")
+        served = await self._tools.named(tool) if task_id else None
+        if not isinstance(served, ServedTool):
+            raise MCPError(code=mcp.INVALID_PARAMS, message=f"no task {handle!r:.200}")
+        params = mcp.CallToolRequestParams(name=tool, arguments={"task_id": task_id})
+        call = AgentCall(served.client, served.tool, ctx, params, 0.0)
+        with _errors():
+            return call, await call.look(task_id), tool
+
+
+@contextlib.contextmanager
+def _errors() -> Any:
+    """What the agent says, as MCP says it."""
+    try:
+        yield
+    except A2AError as error:
+        raise MCPError(code=mcp.INVALID_PARAMS, message=str(error)[:500]) from None
+    except AgentFault as error:
+        raise MCPError(code=mcp.INTERNAL_ERROR, message=str(error)[:500]) from None
+
+
+def _described(tool: str, reply: ClientReply) -> dict[str, Any]:
+    """What every form of a task has."""
+    task = reply.task
+    assert task is not None  # a reply without one is over
+    said = task.status.message.text if task.status.message is not None else ""
+    changed = task.status.timestamp or timestamp(0)
+    first = next((entry for entry in task.timeline if entry.status is not None), None)
+    began = first.status.timestamp if first is not None and first.status is not None else ""
+    return {
+        "taskId": f"{tool}/{task.id}",
+        "createdAt": began or changed,
+        "lastUpdatedAt": changed,
+        "ttlMs": None,  # the agent decides how long it keeps its tasks
+        "pollIntervalMs": _POLL_MS,
+        **({"statusMessage": said[:_MAX_STATUS]} if said else {}),
+    }
+
+
+def _dumped(value: Any) -> dict[str, Any]:
+    dumped: dict[str, Any] = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dumped

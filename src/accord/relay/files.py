@@ -1,0 +1,135 @@
+"""Files of relayed tasks: what the other agent has is brought here, and what is here taken there.
+
+A file goes through the disk, never through the memory as a whole. It is brought with the event that
+names it, so that callers need no way to the other agent, and can read it while that is away.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any
+
+from msgspec.structs import replace
+
+from ..client import Client
+from ..engine.runs import Run
+from ..files import Files, file_too_large
+from ..model import (
+    ArtifactUpdate,
+    FileReference,
+    Message,
+    Part,
+    PathPart,
+    StatusUpdate,
+    Task,
+)
+from ..net import FileTooLarge
+
+__all__ = ["RelayedFiles"]
+
+
+class RelayedFiles:
+    """The files of one relayed task."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._brought: dict[str, Part] = {}  # by address
+        self._temporary: list[IO[bytes]] = []
+        self.client: Client | None = None  # whose files are brought
+
+    @property
+    def _files(self) -> Files | None:
+        return self._run.runs.tasks.files
+
+    # From the other agent
+
+    async def brought(self, event: Any) -> Any:
+        """Return an event with references to files of ours instead of addresses there."""
+        match event:
+            case ArtifactUpdate():
+                parts = await self._bring(event.artifact.parts)
+                if parts is not event.artifact.parts:
+                    return replace(event, artifact=replace(event.artifact, parts=parts))
+            case StatusUpdate() if event.status.message is not None:
+                message = await self.brought(event.status.message)
+                return replace(event, status=replace(event.status, message=message))
+            case Message():
+                parts = await self._bring(event.parts)
+                if parts is not event.parts:
+                    return replace(event, parts=parts)
+            case Task():
+                return await self._task(event)
+        return event
+
+    async def _task(self, task: Task) -> Task:
+        artifacts = [replace(one, parts=await self._bring(one.parts)) for one in task.artifacts]
+        status = task.status
+        if status.message is not None:
+            status = replace(status, message=await self.brought(status.message))
+        return replace(task, artifacts=artifacts, status=status)
+
+    async def _bring(self, parts: list[Part]) -> list[Part]:
+        if self._files is None or self.client is None:
+            return parts
+        made: list[Part] | None = None
+        for n, part in enumerate(parts):
+            if not isinstance(part.url, str) or not self.client.has_file(part.url):
+                continue
+            made = list(parts) if made is None else made
+            made[n] = await self._fetched(self._files, self.client, part)
+        return parts if made is None else made
+
+    async def _fetched(self, files: Files, client: Client, part: Part) -> Part:
+        assert isinstance(part.url, str)  # whoever calls this has looked
+        place = _without_key(part.url)
+        if (known := self._brought.get(place)) is not None:
+            return known
+        file = files.grow(self._run.log.namespace, part.filename, part.media_type)
+        limit = files.limits.file_size
+        try:
+            reference = file.add_file(await client.open_file(part.url, limit))
+        except FileTooLarge:
+            raise file_too_large(limit) from None
+        file.is_finished = True
+        await file.flush()
+        self._run.log.refer_to(file.id, file.use)
+        made = replace(part, url=reference.url)
+        self._brought[place] = made
+        return made
+
+    # To the other agent
+
+    async def taken_along(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the parts of a message with the content of files instead of references to them."""
+        return [await self._taken(part) for part in parts]
+
+    async def _taken(self, part: Part) -> Part:
+        reference, files = FileReference.parse(part.url), self._files
+        if reference is None or files is None:
+            return part
+        # On the disk under a name: the client reads it piece by piece, also again after a cut.
+        file = tempfile.NamedTemporaryFile(prefix="accord-relay-")  # noqa: SIM115  see close
+        self._temporary.append(file)
+        stop = reference.start + reference.length
+        async for piece in files.read(reference.id, reference.start, stop):
+            await asyncio.to_thread(file.write, piece)
+        file.flush()
+        return PathPart(
+            url="file:",
+            path=file.name,  # in a folder that is given as a whole
+            metadata=part.metadata,
+            filename=part.filename,
+            media_type=part.media_type,
+        )
+
+    def close(self) -> None:
+        """Delete what was on the disk."""
+        temporary, self._temporary = self._temporary, []
+        for file in temporary:
+            file.close()
+
+
+def _without_key(url: str) -> str:
+    """An address as it is in every answer: a signed one has another key each time."""
+    place, _, query = url.partition("?")
+    return "&".join([place, *(one for one in query.split("&") if not one.startswith("key="))])

@@ -1,0 +1,117 @@
+"""Files through a relay: brought here and taken there, whatever their size."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from accord import Agent, File, connect
+from accord.model import FILES, A2AError, Limits, TaskState
+from tests.files.test_files import BOB, MB, agent_of, fetch, names_in, pattern, served, upload
+
+
+async def test_files_go_through_a_relay(tmp_path: Path) -> None:
+    """A caller of the relay needs no way to the agent behind it: addresses are the relay's."""
+    data = pattern(6 * MB + 1)
+    place = tmp_path / "film.mp4"
+    place.write_bytes(data)
+    async with served(agent_of(auth=False)) as (_, behind):
+        relay = await asyncio.to_thread(Agent.proxy, behind, name="Relay")
+        async with served(relay) as (_, url), connect(url) as client:
+            said = await client.send(File.path(place), skill="size")
+            assert said.text.startswith(f"{len(data)} {hashlib.sha256(data).hexdigest()} film.mp4")
+            back = (await client.send(File.path(place), skill="echo")).files[0]
+            assert back.url.startswith(f"{url}/files/")
+            assert (await back.save(tmp_path / "back.mp4")).read_bytes() == data
+            chunked = await client.send("9", skill="chunks")
+            assert len(chunked.files) == 1
+            whole = b"".join(bytes([n]) * 50_000 for n in range(9))
+            assert await chunked.files[0].read() == whole
+    assert names_in(tmp_path) == ["back.mp4", "film.mp4"]
+
+
+async def test_a_path_of_a_stranger_is_no_file_of_ours() -> None:
+    """What looks like a file on the disk is passed on as the text it is."""
+    async with served(agent_of()) as (_, url):
+        place = await upload(url, BOB, b"x" * 100)
+        body = (
+            b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m",'
+            b'"role":"ROLE_USER","parts":[{"url":"file:","path":"/etc/passwd","filename":"a"}],'
+            b'"metadata":{"skill":"size"}}}}'
+        )
+        headers = BOB | {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        _, _, said = await fetch(url, headers, "POST", body)
+        assert b"root:" not in said
+        assert (await fetch(place, BOB))[0] == 200
+
+
+async def test_a_file_that_the_relay_can_not_take_fails_the_task() -> None:
+    """The caller never gets an address of the agent behind, which it can't reach."""
+    async with served(agent_of(auth=False)) as (_, behind):
+        relay = await asyncio.to_thread(Agent.proxy, behind, name="Relay")
+        small = Limits(file_size=100_000)
+        async with served(relay, limits=small) as (_, url), connect(url) as client:
+            reply = await client.send("500", skill="report")
+            task = await client.get(reply.task_id)
+    assert task.status.state is TaskState.FAILED
+    assert task.status.message is not None
+    assert "limit file_size" in task.status.message.text
+    assert behind not in repr(task.artifacts)
+
+
+async def test_a_file_without_an_end_is_cut_off() -> None:
+    """An agent that sends bytes for ever must not fill the disk of the relay."""
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(bytes(MB))
+            sent += MB
+
+    async def task(request: web.Request) -> web.Response:
+        part = {"url": f"{request.url.origin()}/files/{'A' * 22}", "filename": "a.bin"}
+        made = {
+            "id": "t",
+            "contextId": "c",
+            "status": {"state": "TASK_STATE_COMPLETED"},
+            "artifacts": [{"artifactId": "a", "parts": [part]}],
+        }
+        asked = await request.json()
+        result = made if asked["method"] == "GetTask" else {"task": made}
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+    async def card(request: web.Request) -> web.Response:
+        base = str(request.url.origin())
+        params = {"url": f"{base}/files", "limit": 1 << 40, "inline": 1}
+        way = {"url": base, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        return web.json_response(
+            {
+                "name": "Endless",
+                "description": "Has a file without an end.",
+                "version": "1",
+                "supportedInterfaces": [way],
+                "capabilities": {"extensions": [{"uri": FILES, "params": params}]},
+                "defaultInputModes": ["text/plain"],
+                "defaultOutputModes": ["text/plain"],
+                "skills": [{"id": "s", "name": "s", "description": "s", "tags": ["s"]}],
+            }
+        )
+
+    app = web.Application()
+    app.router.add_get("/.well-known/agent-card.json", card)
+    app.router.add_post("/", task)
+    app.router.add_get("/files/{id}", endless)
+    async with TestServer(app) as behind:
+        relay = await asyncio.to_thread(Agent.proxy, str(behind.make_url("")), name="Relay")
+        small = Limits(file_size=5 * MB)
+        async with served(relay, limits=small) as (_, url), connect(url) as client:
+            async with asyncio.timeout(60):
+                with pytest.raises(A2AError, match=r"larger than 5242880 bytes.*limit file_size"):
+                    await client.send("go")
+    assert sent < 100 * MB

@@ -1,0 +1,296 @@
+"""Several hubs on one PostgreSQL behind a load balancer behave as one."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from accord import Agent, connect
+from accord.client import NO_RETRY, Retry
+from accord.console import BrowserSessions
+from accord.hub import RestClient
+from accord.hub.rest import KEY_FILE
+from accord.model import ArtifactUpdate, TaskState, TooManyRequests, Unavailable
+from accord.net.breaker import FAILURES
+from tests import postgres
+from tests.hub.hubs import Desk, agent_named, hub_at, serving_card
+from tests.hub.test_gate import entrance
+from tests.processes import Process, free_port, run_sync, start, until
+from tests.relay.relays import Gate, clerk, served
+from tests.reliability.harness import size
+
+ACCORD = Path(sys.executable).with_name("accord")
+
+
+@contextlib.asynccontextmanager
+async def two_hubs(folder: Path, **settings: Any) -> AsyncIterator[tuple[Desk, Desk]]:
+    """Two hubs that know of each other."""
+    with postgres.schema_url() as url:
+        both = {"store": url, "key_file": str(folder / "keys"), **settings}
+        async with hub_at(folder / "one", **both) as one, hub_at(folder / "two", **both) as two:
+            await until(lambda: living(one) == living(two) == 2)
+            yield one, two
+
+
+def living(desk: Desk) -> int:
+    return desk.hub.app.engine.tasks.store.living
+
+
+async def known(desk: Desk, name: str) -> None:
+    await until(lambda: desk.hub.registry.get(name) is not None)
+
+
+async def test_a_limit_is_divided_by_the_hubs_that_live(tmp_path):
+    """10 calls a minute are 5 at each of two hubs; what one leaves is the other's."""
+    async with served(agent_named()) as url:
+        with postgres.schema_url() as store:
+            both = {"store": store, "key_file": str(tmp_path / "keys")}
+            async with hub_at(tmp_path / "one", **both) as one:
+                async with hub_at(tmp_path / "two", **both) as two:
+                    await until(lambda: living(one) == living(two) == 2)
+                    await one.add(url, settings={"limits": {"calls_per_minute": 10}})
+                    await known(two, "echo")
+                    assert [await granted(desk) for desk in (one, two)] == [5, 5]
+                await until(lambda: living(one) == 1)
+                assert await granted(one) == 5
+
+
+async def granted(desk: Desk) -> int:
+    """Call until it is too often; return how often it was not."""
+    async with entrance(desk, "echo") as client:
+        for count in range(100):
+            try:
+                await client.send("hi", timeout_s=5)
+            except TooManyRequests:
+                return count
+    raise AssertionError("there was no limit")
+
+
+async def test_open_streams_are_divided_too(tmp_path):
+    async with served(clerk(Gate())) as url, two_hubs(tmp_path) as (one, two):
+        await one.add(url, settings={"limits": {"open_streams": 4}})
+        await known(two, "clerk")
+        for desk in (one, two):
+            async with entrance(desk, "clerk") as client:
+                open_ = [client.stream("wait") for _ in range(2)]
+                for stream in open_:
+                    await anext(stream)
+                with pytest.raises(TooManyRequests):
+                    await anext(client.stream("wait", timeout_s=1))
+                for stream in open_:
+                    await client.cancel(stream.task_id)
+
+
+async def test_an_agent_that_does_not_answer_one_hub_is_not_tried_by_the_other(tmp_path):
+    """A breaker that opens at one hub opens at all of them, and closes with it."""
+    port = free_port()
+    async with two_hubs(tmp_path, open_s=1.0) as (one, two):
+        async with clerk().app().serving(port) as url:
+            await one.add(url)
+            await known(two, "clerk")
+        away = [desk.hub.gate.upstreams.is_away for desk in (one, two)]
+        async with entrance(one, "clerk", retry=NO_RETRY) as client:
+            calls = (client.send("hello") for _ in range(FAILURES))
+            failed = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(one) for one in failed} == {Unavailable}
+            assert away[0]("clerk")
+            await until(lambda: away[1]("clerk"))
+        async with clerk().app().serving(port), entrance(two, "clerk") as client:
+            assert (await client.send("hello", timeout_s=60)).text == "HELLO"
+            await until(lambda: not away[0]("clerk"))
+
+
+async def test_a_round_of_probes_is_made_by_one_hub(tmp_path):
+    """Both look for what is due at the same time; the agent is probed as by one hub."""
+    async with served(agent_named()) as url:
+        async with hub_at(tmp_path / "alone") as desk:
+            await desk.add(url)
+            expected = await probed(desk)
+        async with two_hubs(tmp_path) as (one, two):
+            await one.add(url)
+            await known(two, "echo")
+            assert await probed(one, two) == expected > 0
+
+
+async def probed(*desks: Desk) -> int:
+    """Have all rounds made that are due; return how many results are stored."""
+    probers = [desk.hub.prober for desk in desks]
+    for _ in range(3):
+        await asyncio.gather(*(prober.tick() for prober in probers))
+    entry = desks[0].hub.registry.get("echo")
+    assert entry is not None
+    await until(lambda: not any(prober.is_busy for prober in probers))
+    return sum(hour.total for hour in await probers[0].results.hours(entry.id, 0))
+
+
+async def test_a_browser_that_one_hub_logged_in_is_known_to_the_other(tmp_path):
+    """The console's sessions are in the database. So is what waits for a person."""
+    async with serving_card() as server, two_hubs(tmp_path, console=True) as (one, two):
+        await one.key("pat", "publisher")
+        await one.add(server.url, by="pat")
+        alerts = [(await desk.call("GET", "/inbox")).body["alerts"] for desk in (one, two)]
+        assert alerts[0] == alerts[1] != []
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+            key = await BrowserSessions(one.hub.app.engine.tasks.store.logins).new_link()
+            headers = {"X-Accord-Session": "none"}
+            login = f"{two.url}/console/api/login"
+            async with browser.post(login, json={"key": key}, headers=headers) as opened:
+                assert opened.status == 200
+                secret = (await opened.json())["secret"]
+                name, _, value = opened.headers["Set-Cookie"].partition(";")[0].partition("=")
+            # Behind a load balancer both have one address, and so one name for the cookie.
+            shown = {
+                "X-Accord-Session": secret,
+                "Cookie": f"{name.replace(two.url.rpartition(':')[2], port_of(one))}={value}",
+            }
+            async with browser.get(f"{one.url}/console/api/me", headers=shown) as answer:
+                assert answer.status == 200
+
+
+def port_of(desk: Desk) -> str:
+    return desk.url.rpartition(":")[2]
+
+
+class Balancer:
+    """A load balancer: each connection goes to the next hub that accepts one."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._ports = itertools.cycle(ports)
+        self._count = len(ports)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        async with await asyncio.start_server(self._accepted, "127.0.0.1", self.port):
+            yield self.url
+
+    async def _accepted(self, near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        for _ in range(self._count):
+            with contextlib.suppress(OSError):
+                far, to = await asyncio.open_connection("127.0.0.1", next(self._ports))
+                await asyncio.gather(_pass(near, to), _pass(far, out))
+                return
+        out.close()
+
+
+async def _pass(near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await near.read(65536):
+            out.write(data)
+            await out.drain()
+    out.close()
+
+
+def counter() -> Agent:
+    """An agent that counts slowly, so that hubs die in between."""
+    agent = Agent("Counter", description="Counts.")
+
+    @agent.skill
+    async def count(most: str) -> AsyncIterator[str]:
+        for n in range(int(most)):
+            yield f"{n} "
+            await asyncio.sleep(0.05)
+
+    return agent
+
+
+def hub_process(folder: Path, store: str, port: int, url: str, *more: str) -> Process:
+    """A hub as `accord hub` serves it."""
+    folder.mkdir(exist_ok=True)
+    command = ["hub", "--port", str(port), "--url", url, "--store", store, "--no-console", *more]
+    keys = {"ACCORD_HUB_KEY_FILE": str(folder.parent / "keys"), "ACCORD_HUB_POLL_S": "0.2"}
+    return start(ACCORD, *command, cwd=folder, env=keys)
+
+
+async def listed(folder: Path, agent: str, *hubs: str) -> None:
+    """Add an agent, as the admin of a folder, and return when all hubs know it."""
+    key = (folder / ".accord" / KEY_FILE).read_text().strip()
+    entry = await RestClient(hubs[0], key).call("POST", "/agents", {"url": agent})
+    assert entry["state"] == "approved"
+    async with asyncio.timeout(30):
+        for hub in hubs:
+            while not (await RestClient(hub, key).call("GET", "/agents"))["agents"]:  # noqa: ASYNC110  it polls
+                await asyncio.sleep(0.05)
+
+
+async def counted(url: str, most: int) -> None:
+    """Read a stream to its end, wherever it goes on: nothing is missing, nothing comes twice."""
+    async with connect(f"{url}/agents/counter", retry=Retry(max_time_s=120)) as client:
+        stream = client.stream(str(most), timeout_s=240)
+        got = [
+            part.text
+            async for event in stream
+            if isinstance(event, ArtifactUpdate)
+            for part in event.artifact.parts
+        ]
+        assert "".join(map(str, got)).split() == [str(n) for n in range(most)]
+        assert (await client.get(stream.task_id)).status.state is TaskState.COMPLETED
+
+
+async def test_streams_go_on_when_hubs_are_killed(tmp_path):
+    """Two hubs behind a load balancer are killed in turns: no event is lost, none comes twice."""
+    kills, streams, most = size(2, 10), size(6, 60), size(60, 400)
+    ports = [free_port(), free_port()]
+    balancer = Balancer(ports)
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with postgres.schema_url() as store:
+        async with served(counter()) as agent, balancer.serving() as url:
+            hubs = [
+                hub_process(folder, store, port, url)
+                for folder, port in zip(folders, ports, strict=True)
+            ]
+            try:
+                for hub in hubs:
+                    await hub.line()
+                await listed(folders[0], agent, *(f"http://127.0.0.1:{port}" for port in ports))
+                work = [asyncio.create_task(counted(url, most)) for _ in range(streams)]
+                for n in range(kills):
+                    await asyncio.sleep(1.0)  # they are killed in the middle of their work
+                    at = n % 2
+                    hubs[at].kill()
+                    hubs[at] = hub_process(folders[at], store, ports[at], url)
+                    await hubs[at].line()
+                await asyncio.gather(*work)
+            finally:
+                for hub in hubs:
+                    hub.close()
+    print(f"\n{streams} streams of {most} events, {kills} hubs killed: 0 lost, 0 twice")
+
+
+async def test_workers_share_a_port(tmp_path):
+    """`accord hub --workers 2`: one that is killed is started again, and calls are answered."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with postgres.schema_url() as store:
+        async with served(agent_named()) as agent:
+            with hub_process(tmp_path / "one", store, port, url, "--workers", "2") as hub:
+                assert "by 2 processes" in await hub.line()
+                await listed(tmp_path / "one", agent, *[url] * 20)
+                async with connect(f"{url}/agents/echo", retry=Retry(max_time_s=60)) as client:
+                    assert (await client.send("hi")).text == "hi"
+                    before = children(hub.pid)
+                    os.kill(before[0], signal.SIGKILL)
+                    for n in range(20):
+                        assert (await client.send(f"hi {n}", timeout_s=60)).text == f"hi {n}"
+                    await until(lambda: len(set(children(hub.pid)) - {before[0]}) == 2)
+                assert await hub.stop() == 0
+
+
+def children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()]
+
+
+def test_workers_need_a_database_they_can_share(tmp_path):
+    done = run_sync(ACCORD, "hub", "--workers", "2", cwd=tmp_path)
+    assert done.code == 1
+    assert "2 workers need a store that they can share" in done.err
