@@ -2,9 +2,10 @@
 
 import os
 import threading
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -28,7 +29,10 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture(params=KINDS)
-async def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[FileStore]:
+async def file_store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[FileStore]:
+    store: Any
     kind = request.param
     if kind == "postgres":
         from accord.files.postgres import PostgresFiles
@@ -37,19 +41,22 @@ async def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
         with schema_url() as url:
             database = PostgresStore(url)
             await database.open(lambda tasks: None)
-            store: Any = PostgresFiles(database.options)
+            store = PostgresFiles(database.options)
             await store.open()
             yield store
             await store.close()
             await database.close()
         return
-    if kind == "s3":
-        store = bucket(request.getfixturevalue("s3"))
-    elif kind == "memory-objects":
+    if kind in ("s3", "memory-objects"):
         pytest.importorskip("obstore")
         from accord.files.objects import ObjectFiles
 
-        store = ObjectFiles("memory:///")
+        url = "memory:///"
+        if kind == "s3":
+            url, variables = new_bucket(request.getfixturevalue("s3"))
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+        store = ObjectFiles(url)
     else:
         store = LocalFiles(tmp_path / "files" if kind == "folder" else None)
     await store.open()
@@ -57,24 +64,25 @@ async def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
     await store.close()
 
 
-def bucket(endpoint: str) -> Any:
-    """A new bucket of the S3 server."""
-    import urllib.request
+class Bucket(NamedTuple):
+    """A new bucket, and what the environment has to say of it."""
 
-    from accord.files.objects import ObjectFiles
+    url: str
+    variables: dict[str, str]
 
+
+def new_bucket(endpoint: str) -> Bucket:
+    """Make a bucket at the S3 server."""
     name = f"files-{os.getpid()}-{threading.get_ident() % 1000}-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
-    return ObjectFiles(
-        f"s3://{name}/agents",
-        config={
-            "endpoint": endpoint,
-            "access_key_id": "test",
-            "secret_access_key": "test",
-            "region": "us-east-1",
-        },
-        client_options={"allow_http": True},
-    )
+    variables = {
+        "AWS_ENDPOINT": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    return Bucket(f"s3://{name}/agents", variables)
 
 
 _numbers = iter(range(1, 1_000_000))
