@@ -98,6 +98,7 @@ class Files:
         self._own: OrderedDict[tuple[Namespace, str], None] = OrderedDict()
         self._busy: set[str] = set()  # uploads that are written right now
         self._beginning = asyncio.Lock()
+        self._giving = asyncio.Lock()
         self._quotas: OrderedDict[tuple[str, str], _Quota] = OrderedDict()
 
     async def open(self) -> None:
@@ -338,6 +339,15 @@ class Files:
     def read(self, id: str, start: int, stop: int) -> AsyncIterator[bytes]:
         """Yield bytes of a file, in pieces."""
         return self.store.read(id, start, stop)
+
+    async def give(self, id: str, start: int, stop: int) -> AsyncIterator[bytes]:
+        """Yield bytes of a file to be sent, one piece of all such files in a turn of the loop: with
+        one of each, many downloads would hold up what else is answered.
+        """
+        async for piece in self.store.read(id, start, stop):
+            async with self._giving:
+                await asyncio.sleep(0)
+            yield piece
 
     async def load(self, reference: FileReference) -> bytes:
         """Return a small piece of a file."""

@@ -131,7 +131,7 @@ class FilesEndpoint:
         if status == 206:
             place = b"bytes %d-%d/%d" % (start, stop - 1, file.length)
             headers = (*headers, (b"content-range", place))
-        pieces = None if is_head else self._files.read(id_, start, stop)
+        pieces = None if is_head else self._files.give(id_, start, stop)
         return SizedResponse(status, stop - start, headers, pieces)
 
     async def _readable(self, request: HttpRequest, id_: str) -> StoredFile | None:
