@@ -490,7 +490,7 @@ def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
             told["message"] = msgspec.to_builtins(entry.message)
         case StepEnded():
             told["data"] = msgspec.structs.asdict(entry) | {"bytes": len(bytes(entry.value))}
-            del told["data"]["value"]
+            del told["data"]["value"], told["data"]["file"]
         case Noted():
             told["data"] = {"bytes": len(entry.value)}
         case _:

@@ -37,10 +37,12 @@ from accord.engine.log.entries import (
     Visible,
     entries_of,
 )
+from accord.engine.skills.values import file_of
 from accord.engine.threads import Threads
 from accord.model import (
     Artifact,
     ArtifactUpdate,
+    File,
     Message,
     Part,
     Role,
@@ -127,6 +129,12 @@ class Run:
         self.steps = Steps(self, self.history)
 
     # What a Recorder has
+
+    def stored_file(self, file: File) -> Part:
+        return file.part()
+
+    def opened_file(self, part: Part) -> File:
+        return file_of(part)
 
     @property
     def is_stopped(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ...model import File, Part
 from ..log import Entry
 from ..threads import Threads
 
@@ -133,6 +134,16 @@ class Recorder(Protocol):
     @property
     def size_left(self) -> int:
         """Return how many bytes the task may still grow."""
+        ...
+
+    def stored_file(self, file: File) -> Part:
+        """Return a file as the log holds it: with its bytes if they are few, else as a reference.
+        The next commit waits for the bytes.
+        """
+        ...
+
+    def opened_file(self, part: Part) -> File:
+        """Return the file that the log holds so."""
         ...
 
     def record(self, entry: Entry) -> "asyncio.Future[None]":

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ...model import Message, Unavailable
+from ...model import Message, Part, Unavailable
 from ...observe import tracing
 from ...store import is_armed, point
 from ..log import Delegated, Patched, StepEnded, StepLeft
@@ -78,6 +78,9 @@ class _Call:
 
     def ended(self, value: msgspec.Raw) -> StepEnded:
         return StepEnded(self.branch.path, self.name, self.n, value)
+
+    def made(self, file: Part) -> StepEnded:
+        return StepEnded(self.branch.path, self.name, self.n, file=file)
 
     def failed(self, type_: str, text: str) -> StepEnded:
         # The log can't hold halves of characters.
@@ -175,8 +178,13 @@ class Steps:
             except Exception as error:
                 cause, entry = error, call.failed(type(error).__name__, str(error))
             else:
-                raw, value = result.encode(value)
-                entry = self._fitting(call, call.ended(raw), raw)
+                if result.is_file:
+                    part = self._run.stored_file(result.file(value))
+                    entry = self._fitting(call, call.made(part), msgspec.json.encode(part))
+                    value = self._run.opened_file(part)
+                else:
+                    raw, value = result.encode(value)
+                    entry = self._fitting(call, call.ended(raw), raw)
             if is_armed:
                 point("step.done")
             await self._store(entry)
@@ -201,6 +209,10 @@ class Steps:
         if found.type:
             raise StepFailed(call.name, found.type, found.message)
         try:
+            if found.file is not None:
+                if not result.is_file:
+                    raise TypeError("it was a File")
+                return self._run.opened_file(found.file)
             return result.decode(found.value)
         except Exception as error:  # some of the classes are the user's
             assert self._history is not None  # it has the step
@@ -209,7 +221,7 @@ class Steps:
                 f"type does not fit any more: {error}"
             ) from error
 
-    def _fitting(self, call: _Call, entry: StepEnded, raw: msgspec.Raw) -> StepEnded:
+    def _fitting(self, call: _Call, entry: StepEnded, raw: msgspec.Raw | bytes) -> StepEnded:
         size, left = len(memoryview(raw)), self._run.size_left
         if size <= left:
             return entry

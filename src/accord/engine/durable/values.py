@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from ...model import File
 from ...schema import load_model
 
 __all__ = ["Result", "result_type", "routine_of"]
@@ -25,7 +26,7 @@ __all__ = ["Result", "result_type", "routine_of"]
 _NULL = msgspec.Raw(b"null")
 _AWAITABLE = (collections.abc.Awaitable, collections.abc.Coroutine)
 _WHAT_TO_RETURN = (
-    "a JSON value, a dataclass, a msgspec or pydantic object, or a type such as datetime, "
+    "a JSON value, a dataclass, a msgspec or pydantic object, a File, or a type such as datetime, "
     "UUID, Decimal, bytes or Enum"
 )
 
@@ -38,6 +39,21 @@ class Result:
     def __init__(self, name: str, codec: "_Codec | None") -> None:
         self._name = name  # of the function
         self._codec = codec  # None if it has no annotation: then it gives JSON values
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the results are files, which lie in the file store if they are large."""
+        return self._codec is not None and self._codec.type is File
+
+    def file(self, value: Any) -> File:
+        """Return a result that is a file.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if isinstance(value, File):
+            return value
+        raise TypeError(f"step {self._name!r} gave {_a(type(value))}, and its type is File")
 
     def encode(self, value: Any) -> tuple[msgspec.Raw, Any]:
         """Return a result as JSON, and as it is read back.
@@ -197,7 +213,7 @@ class _Codec:
         self.plain = type_ if type_ in (str, int, types.NoneType) else None
         self.decode = msgspec.json.Decoder(type_, dec_hook=_load).decode
         for custom in _custom_types(msgspec.inspect.type_info(type_), set()):
-            if not hasattr(custom, "model_validate"):
+            if type_ is not File and not hasattr(custom, "model_validate"):
                 raise TypeError(
                     f"{_named(custom)} is neither a type JSON has a form for nor a "
                     "dataclass, msgspec or pydantic class"

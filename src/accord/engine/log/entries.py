@@ -197,7 +197,9 @@ class StateLoaded(msgspec.Struct, array_like=True, gc=False):
 
 
 class StepEnded(msgspec.Struct, array_like=True, gc=False):
-    """The n-th step of this name ended with a value, or with an exception of this type and text."""
+    """The n-th step of this name ended with a value, or with an exception of this type and text. A
+    value that is a file is a part.
+    """
 
     branch: str
     name: str
@@ -205,6 +207,7 @@ class StepEnded(msgspec.Struct, array_like=True, gc=False):
     value: Raw = Raw(b"null")
     type: str = ""
     message: str = ""
+    file: Part | None = None
 
 
 class StepLeft(msgspec.Struct, array_like=True, gc=False):
@@ -487,7 +490,7 @@ ENCODE: dict[type, Callable[[Any], tuple[bytes, bytes]]] = {
 
 
 def parts_of(entry: Entry) -> list[Part]:
-    """Return the parts of messages and artifacts in an entry."""
+    """Return the parts in an entry: of messages and artifacts, and the file a step ended with."""
     match entry:
         case Created(task=task):
             return [part for message in task.history for part in message.parts]
@@ -497,6 +500,8 @@ def parts_of(entry: Entry) -> list[Part]:
             return update.artifact.parts
         case StatusChanged(update=update) if update.status.message is not None:
             return update.status.message.parts
+        case StepEnded(file=Part() as part):
+            return [part]
     return []
 
 

@@ -58,6 +58,10 @@ class OutputFiles:
         made = self._parts(message.parts)
         return message if made is message.parts else replace(message, parts=made)
 
+    def part(self, part: Part) -> Part:
+        """Return a part with a reference instead of many bytes."""
+        return self._parts([part])[0]
+
     def finish(self) -> None:
         """Nothing is added to any file any more."""
         for file in self._growing.values():

@@ -17,7 +17,9 @@ from ...files import Files, has_references, restored
 from ...model import (
     INTERRUPTED,
     A2AError,
+    File,
     Message,
+    Part,
     TaskState,
     TaskStatus,
     Unavailable,
@@ -33,7 +35,7 @@ from ..durable import (
     end_of_sleep,
 )
 from ..log import Entry, Log, Noted, Released, RunStarted, Turn, Worked
-from ..skills import Context, Skill
+from ..skills import Context, Skill, file_of
 from ..threads import Threads
 from .conversation_state import StateOfConversation
 from .invoke import call, call_within_middleware
@@ -402,6 +404,14 @@ class Run:
         """Add a private entry."""
         self.life.progress()
         self.log.append(entry)
+
+    def stored_file(self, file: File) -> Part:
+        """Return a file as the log holds it."""
+        return self.output.stored_file(file.part())
+
+    def opened_file(self, part: Part) -> File:
+        """Return the file that the log holds so."""
+        return file_of(part).opened_by(self.runs.opener(self.log.namespace))
 
     def record(self, entry: Entry) -> asyncio.Future[None]:
         """Add a private entry. Done when it is stored."""

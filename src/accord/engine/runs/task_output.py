@@ -21,6 +21,7 @@ from ...model import (
     Message,
     Metadata,
     Part,
+    PathPart,
     StatusUpdate,
     TaskState,
 )
@@ -419,6 +420,13 @@ class TaskOutput:
         if self._files is None and self._file_store is not None:
             self._files = OutputFiles(self._file_store, self._log)
         return self._files
+
+    def stored_file(self, part: Part) -> Part:
+        """Return the part of a file as the log holds it: its bytes are stored if they are many."""
+        files = self._output_files()
+        if files is not None:
+            return files.part(part)
+        return part.read() if isinstance(part, PathPart) else part
 
     # Messages
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .values import File as File
     from .values import Reply as Reply
     from .values import StatusMessage as StatusMessage
+    from .values import file_of as file_of
     from .values import to_parts as to_parts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -61,6 +62,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "is_of_mode": "definition",
             "is_probe": "probe",
             "skill_named": "definition",
+            "file_of": "values",
             "to_parts": "values",
         },
     )

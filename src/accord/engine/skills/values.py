@@ -7,7 +7,7 @@ from msgspec import UNSET
 from ...model import File, Message, Part, Role, new_id
 from ...schema import to_builtins
 
-__all__ = ["Ask", "File", "Reply", "StatusMessage", "files_of", "to_parts"]
+__all__ = ["Ask", "File", "Reply", "StatusMessage", "file_of", "files_of", "to_parts"]
 
 
 class _Said:
@@ -92,10 +92,12 @@ def to_parts(value: Any) -> list[Part]:
 
 def files_of(message: Message) -> list[File]:
     """Return the files of a message, in order."""
-    return [_file(part) for part in message.parts if part.raw is not UNSET or part.url is not UNSET]
+    parts = message.parts
+    return [file_of(part) for part in parts if part.raw is not UNSET or part.url is not UNSET]
 
 
-def _file(part: Part) -> File:
+def file_of(part: Part) -> File:
+    """Return the file that a part is."""
     if isinstance(part.raw, bytes):
         return File(part.raw, name=part.filename, media_type=part.media_type)
     assert isinstance(part.url, str)  # a part holds exactly one
