@@ -208,20 +208,35 @@ async def test_a_gap_is_noticed_and_the_task_is_fetched():
     assert len(ends) == 1
 
 
-@pytest.mark.parametrize("numbers", [(0, 0), ("2", "2"), (None, None), (-1, 2**70), ("x", "y")])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (0, 0, 0, 0),
+        (None, None, None, None),
+        (-1, -1, 2**70, 2**70),
+        ("x", "x", "y", "y"),
+        ("1", "2", "2", "2"),
+        ("1", "1", "1", "1"),  # the first event looks like what the task has already
+        ("7", "7", "7", "7"),
+        ("1", "2", "0", "9"),
+        ("1", "5", "3", "4"),  # the first event looks like one after a gap
+    ],
+)
 async def test_an_agent_without_generations_is_read_as_before(numbers):
-    """0, or the same number twice in a row, says that it has none."""
-    first, second = numbers
+    """0, or a number that does not grow, says that it has none: no event is left out then."""
+    begun, first, second, third = numbers
     frames = [
-        {"task": _task("SUBMITTED", "1" if first == "2" else first)},
+        {"task": _task("SUBMITTED", begun)},
         {"statusUpdate": _status("WORKING", first, "a")},
         {"statusUpdate": _status("WORKING", second, "b")},
-        {"statusUpdate": _status("COMPLETED", second)},
+        {"statusUpdate": _status("COMPLETED", third)},
     ]
-    stranger = Stranger(frames, _task("COMPLETED", second))
+    stranger = Stranger(frames, _task("COMPLETED", third))
     async with stranger.client() as client:
         events = [event async for event in client.stream("go")]
     assert [type(event) for event in events] == [Task, StatusUpdate, StatusUpdate, StatusUpdate]
+    said = [event.status.message.text for event in events if event.status.message is not None]
+    assert said == ["a", "b"]
     assert "GetTask" not in [method for method, _ in stranger.asked]
 
 

@@ -21,22 +21,22 @@ class Generations:
     """
 
     def __init__(self) -> None:
-        self._is_on = True
+        self.is_on = True
         self._event = 0  # of the last event
         self._known = 0  # of the last task or event
 
     def see_task(self, generation: int) -> None:
         """A task was read."""
         if not generation:
-            self._is_on = False
+            self.is_on = False
         self._known = generation
 
     def see_event(self, generation: int) -> EventStep:
         """Return what an event is that has come."""
         last, self._event = self._event, generation
         if not generation or generation <= last:
-            self._is_on = False
-        if not self._is_on:
+            self.is_on = False
+        if not self.is_on:
             return EventStep.NEXT
         if generation <= self._known:
             return EventStep.KNOWN

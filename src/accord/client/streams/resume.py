@@ -51,6 +51,7 @@ _LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
 _LAST_BYTES_S = 0.2
 _LAST_EVENTS_S = 1.0  # for the rest of the stream, after the task has ended
 _POLL_MOST_S = 2.0
+_WITHHELD = 256  # events that are kept until it is clear that generations count
 
 
 _UNSUCCESSFUL = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
@@ -115,6 +116,8 @@ class Stream:
         self._semantics = semantics
         self._generations = Generations()
         self._has_gap = False
+        # Events that were not taken in, because of their generations.
+        self._withheld: deque[tuple[StatusUpdate | ArtifactUpdate, str]] = deque(maxlen=_WITHHELD)
         self._at = after  # behind what has been received; `cursor` is behind what has been read
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # runs from the first read
@@ -367,8 +370,17 @@ class Stream:
 
     def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
         self._failures.forget()
-        if self._is_known(cursor) or not self._counts(event):
+        if self._is_known(cursor) or not self._counts(event, cursor):
             return
+        if self._withheld:
+            withheld = list(self._withheld)
+            self._withheld.clear()
+            # An agent without generations has sent them for no reason to leave them out.
+            for one, at in withheld if not self._generations.is_on else ():
+                self._take_in(one, at)
+        self._take_in(event, cursor)
+
+    def _take_in(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
         mode, self._mode = self._mode, _LIVE
         if isinstance(event, Message):
             self.message = event
@@ -400,7 +412,7 @@ class Stream:
         self._at = cursor or self._at
         self._ready.append((event, self._at))
 
-    def _counts(self, event: Task | StatusUpdate | ArtifactUpdate | Message) -> bool:
+    def _counts(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> bool:
         """Whether an event is to be taken in, by its generation. One after a gap is not: the task
         is fetched, which has it.
         """
@@ -410,8 +422,11 @@ class Stream:
             self._generations.see_task(event.generation)
             return True
         step = self._generations.see_event(event.generation)
-        self._has_gap = self._has_gap or step is EventStep.GAP
-        return step is EventStep.NEXT
+        self._has_gap = self._generations.is_on and (self._has_gap or step is EventStep.GAP)
+        if step is EventStep.NEXT:
+            return True
+        self._withheld.append((event, cursor))
+        return False
 
     def _is_known(self, cursor: str) -> bool:
         """Whether an event of an agent that numbers them has come before."""
@@ -476,8 +491,8 @@ class Stream:
         missed = reconcile(seen, now)
         told = [event for event in missed if not isinstance(event, Gap)]
         # One generation is one event: then nothing is missing, whatever the history keeps.
-        is_all = bool(seen.generation) and now.generation - seen.generation == len(told)
-        return told if is_all else missed
+        count = now.generation - seen.generation if seen.generation else -1
+        return told if self._generations.is_on and count == len(told) else missed
 
     @property
     def _is_new_task(self) -> bool:
@@ -582,6 +597,7 @@ class Stream:
             self._accept(now, "")
             return
         self._generations.see_task(now.generation)
+        self._withheld.clear()  # the task has what they said
         seen, self.task = self.task, own(now)
         self._ready.extend((missed, self._at) for missed in self._missed(seen, now))
         self._settle(now.status.state)
