@@ -221,6 +221,20 @@ async def test_a_mismatch_comes_before_what_else_is_wrong(connect):
         assert refused.reason == "TASK_GENERATION_MISMATCH"
 
 
+async def test_a_task_that_has_ended_is_at_another_generation(connect):
+    """Who answers too late is told that the task has changed, whatever became of it; who knows its
+    end, that it has ended.
+    """
+    async with connect(two_chunks) as client:
+        task = (await client.send("go"))["task"]
+        for generation, reason in (
+            ("1", "TASK_GENERATION_MISMATCH"),
+            (task["generation"], "UNSUPPORTED_OPERATION"),
+        ):
+            late = say("x", taskId=task["id"], configuration={"ifGenerationMatch": generation})
+            assert (await refusal_of(client.send(late))).reason == reason
+
+
 async def test_10_knows_nothing_of_it(connect):
     """Who names 1.0, or no version, gets what a server without the preview gives, member for
     member; what only 1.1 has is ignored in requests, as every member that 1.0 does not know.

@@ -116,10 +116,13 @@ class IdempotentSends:
         record = Idempotency(namespace, key, digest, -1 if is_free else age_ms(self._keys_s))
         try:
             return await accept(record)
-        except (Lost, UnsupportedOperation, TaskGenerationMismatch):
+        except (Lost, UnsupportedOperation, TaskGenerationMismatch) as error:
             # Another process was faster, and its message may be why the task refuses this one: the
             # same message, sent before, has answered or ended it since the key was looked for.
-            found, _ = await self._earlier(namespace, key, digest)
+            try:
+                found, _ = await self._earlier(namespace, key, digest)
+            except UnsupportedOperation as refused:  # it was not taken either
+                raise (refused if isinstance(error, Lost) else error) from None
             if found is None:
                 raise
             return found

@@ -97,16 +97,17 @@ class Delivery:
         check_context(message, *log.ids)
         self.check_skill(request, log.namespace, log.ids.task_id, log.skill)
         run = log.slot.run
-        if log.state in FINAL and (run is not None or not incoming.reopen):
-            await log.stored()  # an end is shown when it is stored, also as the reason of a refusal
-            raise has_ended(*log.ids, log.state)
         generation = log.seq  # before a question that is late ends
-        error = self._refusal(log, message, recorded, incoming.seen)
         expected = incoming.if_generation
+        if log.state in FINAL and (run is not None or not incoming.reopen):
+            error: A2AError | None = has_ended(*log.ids, log.state)
+        else:
+            error = self._refusal(log, message, recorded, incoming.seen)
         if expected is not None and expected != generation:
             error = generation_mismatch(log.ids.task_id, expected, generation)
         if error is not None:
-            await log.stored()  # so is a question, and that it is closed
+            # Ends and questions are shown when they are stored, also as the reason of a refusal.
+            await log.stored()
             raise error
         waiting = len(log.inbox)
         if log.sleeps and recorded is not None:

@@ -36,7 +36,7 @@ from .hooks import TaskHooks
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery
-from .refusals import changes_hands, check_context, has_ended, not_found
+from .refusals import changes_hands, check_context, check_generation, has_ended, not_found
 from .reply import call_reply
 from .retention import Retention, Upkeep
 from .run import FORGOTTEN
@@ -266,6 +266,7 @@ class Engine:
         check_context(request.message, record.id, record.context_id)
         self.delivery.check_skill(request, record.namespace, record.id, record.skill)
         if state_of(record.state) in FINAL and not incoming.reopen:
+            check_generation(record, incoming.if_generation)
             raise has_ended(record.id, record.context_id, state_of(record.state))
         if before_post is not None:
             await before_post()

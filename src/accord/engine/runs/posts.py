@@ -25,6 +25,7 @@ from ..log import NOBODY, Log, PostRefused, Sender
 from ..pump import Pump
 from ..reading import Receipt, View
 from .delivery import Incoming
+from .refusals import check_generation
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -83,8 +84,14 @@ class Posts:
             post_id = await self._post(record, kind, body, idempotency)
             if post_id is None:
                 return None
-            async with asyncio.timeout(OUTCOME_S):
-                outcome = await view.post_outcome(post_id)
+            try:
+                async with asyncio.timeout(OUTCOME_S):
+                    outcome = await view.post_outcome(post_id)
+            except UnsupportedOperation:  # it has ended, and nobody has read the post
+                if incoming.if_generation is not None:
+                    now = await self._engine.tasks.store.load(record.namespace, record.id)
+                    check_generation(now or record, incoming.if_generation)
+                raise
             if isinstance(outcome, PostRefused):
                 raise error_of(outcome.error, outcome.text, outcome.detail)
             # Before the view is closed: what was read of the task is not read again.

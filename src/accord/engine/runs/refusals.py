@@ -17,6 +17,7 @@ from ..skills import skill_named
 __all__ = [
     "changes_hands",
     "check_context",
+    "check_generation",
     "check_skill",
     "generation_mismatch",
     "has_ended",
@@ -61,6 +62,12 @@ def generation_mismatch(task_id: str, expected: int, current: int) -> TaskGenera
         expectedGeneration=str(expected),
         currentGeneration=str(current),
     )
+
+
+def check_generation(task: Record, expected: int | None) -> None:
+    """Raise TaskGenerationMismatch if a message is only for another generation of its task."""
+    if expected is not None and expected != task.seq:
+        raise generation_mismatch(task.id, expected, task.seq)
 
 
 def check_context(message: Message, task_id: str, context_id: str) -> None:
