@@ -95,6 +95,10 @@ async def test_a_hub_has_links_too(folder: Path) -> None:
         made = accord("console", "link", f"http://127.0.0.1:{port}", "--hub", cwd=folder)
         assert made.code == 0, made.err
         assert await status_of(made.out.strip()) == 200
+        for words in (("--hub",), ("--hub", f"http://127.0.0.1:{port}")):  # it runs in this folder
+            made = accord("console", "link", *words, "-o", "json", cwd=folder)
+            assert made.code == 0, made.out
+            assert await status_of(json.loads(made.out)["link"]) == 200
 
 
 @needs_page

@@ -24,7 +24,7 @@ def test_a_key_from_new_to_revoked(tmp_path):
     """
     (tmp_path / "hr.py").write_text(HR)
     none = accord("key", "list", cwd=tmp_path)
-    assert none.code == 1
+    assert none.code == 2
     assert "--agent FILE" in none.err
     made = accord("key", "new", "mia", "--scopes", "hr.write", "--agent", "hr.py", cwd=tmp_path)
     assert "of mia, in sqlite:///" in made.err
@@ -51,6 +51,17 @@ def test_a_key_from_new_to_revoked(tmp_path):
     with sqlite3.connect(tmp_path / ".accord" / "hr.db") as db:
         row = db.execute("SELECT * FROM api_keys").fetchone()
     assert not any(key.split("_")[2] in str(value) for value in row)
+
+
+def test_a_key_that_no_agent_asks_for_is_warned_of(tmp_path):
+    for name, auth in (("hr", ", auth=ApiKeys()"), ("open", "")):
+        (tmp_path / f"{name}.py").write_text(HR.replace(", auth=ApiKeys()", auth))
+    made = {
+        name: accord("key", "new", "mia", "--agent", f"{name}.py", cwd=tmp_path)
+        for name in ("hr", "open")
+    }
+    assert "the agent in open.py has no auth=ApiKeys()" in made["open"].err
+    assert "Warning" not in made["hr"].err
 
 
 def test_a_new_key_as_json(tmp_path):

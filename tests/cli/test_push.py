@@ -85,14 +85,14 @@ def test_a_disabled_webhook_is_troubled(tmp_path: Path):
 
 def test_there_is_nothing_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert typed("push", "list")[0] == 1
+    assert typed("push", "list")[0] == 2
     assert typed("push", "list", "--store", "memory://")[0] == 1
 
 
 async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     async with webhook() as hook:
-        options = ("--allow-host", "127.0.0.1", "--token", "k", "--auth", "Basic abc")
+        options = ("--allow-host", "127.0.0.1", "--hook-token", "k", "--auth", "Basic abc")
         code, said = await asyncio.to_thread(typed, "push", "test", hook.url, *options)
         assert (code, "taken" in said) == (0, True)
         [call] = hook.calls
@@ -114,7 +114,7 @@ async def test_listen_prints_what_comes():
 
     app = helper().app(allow_hosts=["127.0.0.1"])
     async with app.serving() as url, connect(url) as client:
-        command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url)
+        command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--signed-by", url)
         with start(*command, "-o", "json", "--credentials", "c3cret") as listener:
             ready = await until(listener.err.take_line, "the address it listens at")
             hook = ready.decode().split()[2] + "/"
@@ -139,7 +139,7 @@ async def test_listen_prints_what_comes():
 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
-    [("--secret", "whsec_!", "base64"), ("--agent", "nonsense", "can't read the keys")],
+    [("--secret", "whsec_!", "base64"), ("--signed-by", "nonsense", "can't read the keys")],
 )
 def test_what_listen_cant_use_is_said_in_a_line(option: str, value: str, words: str):
     done = CliRunner().invoke(main, ["listen", option, value])

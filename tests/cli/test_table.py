@@ -2,13 +2,14 @@
 
 import json
 import math
+from datetime import UTC, datetime
 
 import pytest
 
 from accord.cli import main
 from accord.cli.amount import read_duration, read_size
 from accord.cli.renamed import rewritten
-from accord.cli.table import table
+from accord.cli.table import moment, table
 from accord.cli.terminal import Styled
 from tests.cli.shell import accord
 from tests.cli.test_output import commands
@@ -38,6 +39,27 @@ def test_a_table_fits_the_terminal_and_its_columns_stand_below_each_other():
 
 def test_without_a_terminal_nothing_is_cut():
     assert "…" not in lines_of(10_000)[1]
+
+
+def test_what_other_commands_take_is_never_cut():
+    """A task is asked for by its id, so half of one is of no use on a narrow terminal."""
+    id_ = "01a1eeda-08fb-7233-8c5e-ec600c617b97"
+    row = {"task": id_, "state": "input-required", "changed": "13:30:29", "message": "How many?"}
+    for width in (40, 60, 80):
+        lines = table([row], "task", "state", "changed", "message", width=width)
+        assert lines[1][0] == id_
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", f"{datetime.now():%H:%M}"),
+        ("2026-03-01T12:00:00Z", "2026-03-01"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_a_time_is_local_and_short(time, shown):
+    assert moment(time).startswith(shown[:4])
 
 
 def test_a_state_has_its_colour():
@@ -86,6 +108,9 @@ def test_key_means_nothing_by_itself():
             "hub policy add allow a call b --limit 5",
             "hub policy add allow a call b --calls-per-minute 5",
         ),
+        ("send URL hi --push https://a", "send URL hi --webhook https://a"),
+        ("listen --agent URL --token t", "listen --signed-by URL --hook-token t"),
+        ("push test URL --token=t", "push test URL --hook-token=t"),
         ("send URL -- --key", "send URL -- --key"),
         ("key new mia", "key new mia"),
     ],

@@ -169,12 +169,26 @@ def test_the_admins_key_is_shown_to_nobody_after_the_hub_was_killed(tmp_path):
 
 
 def test_what_is_no_hub_is_called_so(tmp_path):
-    """As a web page at the usual port."""
-    with answering(lambda handler: (200, b"<html>hello")) as url:
-        done = accord("hub", "list", "--hub", url, cwd=tmp_path)
-    assert done.code != 0
-    assert f"what answers at {url} is no hub" in done.err
-    assert "Traceback" not in done.err
+    """As a web page at the usual port, or an agent: the error names no route of theirs."""
+    agents = json.dumps({"error": {"code": 404, "message": "no GET /api/v1/agents here"}}).encode()
+    for answer in ((200, b"<html>hello"), (404, b"<html>not found"), (404, agents)):
+        with answering(lambda handler, answer=answer: answer) as url:  # type: ignore[misc]
+            done = accord("hub", "list", "--hub", url, cwd=tmp_path)
+        assert done.code != 0
+        assert f"the server at {url} is not a hub" in done.err
+        assert "/api/v1" not in done.err
+
+
+def test_errors_of_verbs_name_what_can_be_typed(tmp_path):
+    """Not a route or a header of the REST interface, which the verb takes care of."""
+    with hub_served(tmp_path) as (_, url):
+        missing = accord("hub", "show", "nobody", "--hub", url, cwd=tmp_path)
+        refused = accord("hub", "key", "list", "--hub", url, "--api-key", "no", cwd=tmp_path)
+    assert "accord hub list" in missing.err
+    assert "--api-key" in refused.err
+    for done in (missing, refused):
+        assert "/api/" not in done.err
+        assert "X-API-Key" not in done.err
 
 
 @contextmanager

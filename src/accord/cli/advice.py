@@ -141,6 +141,8 @@ def advised(
             hint = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable() if "the card of" in said:
             pass  # the agent is there; what to change is said
+        case Unreachable(cause="dns"):
+            hint = "Check the host name in the address."
         case Unreachable():
             hint = "Start one with:  accord serve FILE"
         case UntrustedCard():

@@ -141,7 +141,7 @@ def status(url: str | None, output: str) -> None:
             logins = {name: one for name, one in logins.items() if name == origin}
     except (ValueError, BadCard) as error:
         raise click.ClickException(str(error)) from error
-    if not logins:
+    if not logins and (url is not None or not is_json(output)):
         where = f" at {_origin(url)}" if url else ""
         raise click.ClickException(
             f"nobody is logged in{where}\nLog in with:  {typed('auth', 'login', url or 'URL')}"

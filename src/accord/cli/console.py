@@ -1,6 +1,7 @@
 """accord console, accord open: links that log a browser in at the web console."""
 
 import asyncio
+import os
 import shlex
 import webbrowser
 from collections.abc import Callable
@@ -41,10 +42,12 @@ def say_if_not_built() -> None:
 def _where(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option(
         "--hub",
-        "is_hub",
-        is_flag=True,
-        help="Open the console of a hub: the one started in this folder, or the one that "
-        "ACCORD_HUB_... names.",
+        "hub_url",
+        metavar="[URL]",
+        is_flag=False,
+        flag_value="",
+        help="The hub at URL, instead of an agent. By default the one in ACCORD_HUB, or the one "
+        "that runs in this folder.",
     )(command)
     return click.argument("url", required=False)(store_options(command))
 
@@ -57,7 +60,9 @@ def console() -> None:
 @console.command()
 @OUTPUT
 @_where
-def link(output: str, url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+def link(
+    output: str, url: str | None, store: str | None, file: str | None, hub_url: str | None
+) -> None:
     """Print a new link that logs one browser in at the console, once, within a day.
 
     The server at URL (by default http://127.0.0.1:8000) goes on running, and browsers that are
@@ -69,7 +74,7 @@ def link(output: str, url: str | None, store: str | None, file: str | None, is_h
     accord console link http://localhost:9000 --agent trip.py
     accord console link --hub
     """
-    made = _new_link(url, store, file, is_hub=is_hub)
+    made = _new_link(url, store, file, hub_url=hub_url)
     if is_json(output):
         return print_json({"link": made})
     echo(made)
@@ -78,7 +83,9 @@ def link(output: str, url: str | None, store: str | None, file: str | None, is_h
 @click.command(name="open")
 @OUTPUT
 @_where
-def open_(output: str, url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+def open_(
+    output: str, url: str | None, store: str | None, file: str | None, hub_url: str | None
+) -> None:
     """Open the console in the web browser of this machine, logged in.
 
     \b
@@ -86,7 +93,7 @@ def open_(output: str, url: str | None, store: str | None, file: str | None, is_
     accord open http://localhost:9000 --agent trip.py
     accord open --hub
     """
-    link = _new_link(url, store, file, is_hub=is_hub)
+    link = _new_link(url, store, file, hub_url=hub_url)
     is_open = webbrowser.open(link)
     if is_json(output):
         return print_json({"opened": is_open, "link": None if is_open else link})
@@ -97,16 +104,17 @@ def open_(output: str, url: str | None, store: str | None, file: str | None, is_
         echo(link)
 
 
-def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: bool) -> str:
-    if is_hub:
-        from ..hub import HubSettings
+def _new_link(url: str | None, store: str | None, file: str | None, *, hub_url: str | None) -> str:
+    if hub_url is not None:
+        from ..hub import HubSettings, known_origins
 
         try:
             settings = HubSettings.of({})
         except ValueError as error:
             raise click.ClickException(str(error)) from None
         store = store or settings.store
-        url = url or settings.url or f"http://127.0.0.1:{settings.port}"
+        named = url or hub_url or os.environ.get("ACCORD_HUB") or next(iter(known_origins()), "")
+        url = named or settings.url or f"http://127.0.0.1:{settings.port}"
     url = (url or _AGENT).rstrip("/")
     from ..console import BrowserSessions, link_of
 
@@ -137,7 +145,8 @@ async def _check(url: str) -> None:
         answer = await network.fetch(Request("GET", f"{url}/console/", _TIMEOUT_S), limit=1 << 20)
     except AgentFault as error:
         raise click.ClickException(
-            f"no server answers at {url}: {error.fault}; give its address: accord console link URL"
+            f"no server answers at {url}: {error.fault}; give the address that the server printed "
+            "at its start"
         ) from error
     finally:
         await network.close()

@@ -501,11 +501,11 @@ def only_store() -> str:
     found = sorted(Path(".accord").glob("*.db"))
     if len(found) != 1:
         if not found:
-            raise click.ClickException(
+            raise click.UsageError(
                 "no database in ./.accord/; name one with --store sqlite:///FILE"
             )
         names = ", ".join(path.name for path in found)
-        raise click.ClickException(
+        raise click.UsageError(
             f"several databases in ./.accord/: {names}; name one, like --store sqlite:///{found[0]}"
         )
     return f"sqlite:///{found[0]}"

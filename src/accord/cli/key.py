@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ..auth import digest_of, new_api_key
+from ..agent import Agent
+from ..auth import ApiKeys, digest_of, new_api_key
 from ..model import Unavailable, now_ms
 from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
 from .amount import EXPIRES
@@ -80,6 +81,8 @@ def new(
         return made
 
     made = _with(store, file, add)
+    if file is not None and not _takes_keys(load_agent(file)):
+        echo(f"Warning: the agent in {file} has no auth=ApiKeys(), so it asks for no key", err=True)
     if is_json(output):
         return print_json({**_row(made), "key": text})
     until = f", until {minute(made.expires_ms)}" if made.expires_ms else ""
@@ -159,6 +162,12 @@ def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitabl
         raise click.ClickException(str(error)) from error
 
 
+def _takes_keys(agent: Agent) -> bool:
+    return agent.auth is not None and any(
+        isinstance(one, ApiKeys) for one in agent.auth.schemes.values()
+    )
+
+
 def store_of(url: str | None, file: str | None) -> str:
     """Return the URL of the store that the options name."""
     if url is not None:
@@ -168,4 +177,4 @@ def store_of(url: str | None, file: str | None) -> str:
     try:
         return only_store()
     except click.ClickException as error:
-        raise click.ClickException(f"{error.message}, or the agent with --agent FILE") from error
+        raise click.UsageError(f"{error.message}, or the agent with --agent FILE") from error

@@ -28,7 +28,11 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
     help="Port to listen on.",
 )
 @click.option(
-    "--agent", default="", help="Accept only notifications signed by the agent at this URL."
+    "--signed-by",
+    "agent",
+    default="",
+    metavar="URL",
+    help="Accept only notifications signed by the agent at this URL.",
 )
 @click.option(
     "--url",
@@ -39,7 +43,10 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
     "--secret", default="", help="Accept only notifications signed with this secret (whsec_...)."
 )
 @click.option(
-    "--token", default="", help="Accept only notifications with this token, set in the push config."
+    "--hook-token",
+    "token",
+    default="",
+    help="Accept only notifications with this token, set in the push config.",
 )
 @click.option(
     "--credentials",
@@ -62,8 +69,8 @@ def listen(
 
     \b
     accord serve hello.py --allow-host 127.0.0.1
-    accord listen --agent http://localhost:8000
-    accord send http://localhost:8000 "Ada" --push http://127.0.0.1:9000/
+    accord listen --signed-by http://localhost:8000
+    accord send http://localhost:8000 "Ada" --webhook http://127.0.0.1:9000/
     """
     logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
     is_unverified = not (agent or secret or token or credentials)

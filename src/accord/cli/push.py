@@ -149,7 +149,7 @@ def replay(
 
 @push.command()
 @click.argument("url")
-@click.option("--token", default="", help="The token the webhook expects.")
+@click.option("--hook-token", "token", default="", help="The token the webhook expects.")
 @click.option(
     "--auth",
     default="",

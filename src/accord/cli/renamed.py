@@ -17,6 +17,10 @@ _RENAMED = (
     (("hub", "probe"), "--message", "--send-message", ""),
     (("hub", "policy", "add"), "--limit", "--calls-per-minute", ""),
     (("task", "list"), "--limit", "--page-size", ""),
+    (("send",), "--push", "--webhook", ""),
+    (("listen",), "--agent", "--signed-by", ""),
+    (("listen",), "--token", "--hook-token", ""),
+    (("push", "test"), "--token", "--hook-token", ""),
 )
 
 

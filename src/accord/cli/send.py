@@ -63,7 +63,8 @@ class _Send(PartsCommand):
     help="Idempotency key: a message sent again with the same key is not processed twice.",
 )
 @click.option(
-    "--push",
+    "--webhook",
+    "push",
     default="",
     metavar="URL",
     help="A webhook that gets push notifications about the task.",

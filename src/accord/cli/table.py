@@ -12,7 +12,7 @@ import click
 
 from .terminal import Styled, clean, echo, echo_json, style
 
-__all__ = ["OUTPUT", "Row", "is_json", "minute", "print_json", "print_table", "table"]
+__all__ = ["OUTPUT", "Row", "is_json", "minute", "moment", "print_json", "print_table", "table"]
 
 OUTPUT = click.option(
     "-o",
@@ -25,6 +25,7 @@ OUTPUT = click.option(
 
 _GAP = 2
 _LEAST = 6  # a column is not made narrower than this
+_UNCUT = {"TASK", "CONFIG", "ID", "NAME"}  # what other commands take is shown whole
 # Words of a state, by what a person wants to see first.
 _COLORS = {
     **dict.fromkeys(["failed", "rejected", "dead", "down", "revoked", "disabled"], "red"),
@@ -53,8 +54,8 @@ def print_table(rows: Sequence[Row], *columns: str) -> None:
 def table(rows: Sequence[Row], *columns: str, width: int = 0) -> list[list[str | Styled]]:
     """Return the lines of a table, each as pieces for `echo`.
 
-    On a terminal the widest columns are cut until a line fits; elsewhere nothing is cut. `width`
-    overrides that of the terminal.
+    On a terminal the widest columns are cut until a line fits, but no ids and names: other commands
+    take those. Elsewhere nothing is cut. `width` overrides that of the terminal.
     """
     heads = [name.upper().replace("_", " ") for name in columns]
     texts = [[_cell(row.get(name)) for name in columns] for row in rows]
@@ -78,9 +79,21 @@ def minute(ms: float) -> str:
     return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M") if ms else "-"
 
 
+def moment(text: str) -> str:
+    """Return an RFC 3339 time as local time: the time of day if it is today's, else the date."""
+    try:
+        at = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return text  # a stranger's
+    return f"{at:%H:%M:%S}" if at.date() == datetime.now().date() else f"{at:%Y-%m-%d}"
+
+
 def _fit(widths: list[int], heads: Sequence[str], width: int) -> None:
     """Make the widest columns narrower until a line has at most `width` characters."""
-    least = [max(len(head), _LEAST) for head in heads]
+    least = [
+        size if head in _UNCUT else max(len(head), _LEAST)
+        for head, size in zip(heads, widths, strict=True)
+    ]
     while width and sum(widths) + _GAP * (len(widths) - 1) > width:
         widest = max(range(len(widths)), key=lambda i: widths[i] - least[i])
         if widths[widest] <= least[widest]:

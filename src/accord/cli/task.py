@@ -19,7 +19,7 @@ from .progress import ProgressLine
 from .push_config import push_config
 from .settings import Setting
 from .show import follow, show_json, show_outcome, show_reply
-from .table import print_table
+from .table import moment, print_table
 from .target import METADATA, STREAM, AgentTarget, agent_options, agent_words, parse_object
 from .terminal import echo, echo_json
 
@@ -128,6 +128,8 @@ def list_(
     accord task list http://localhost:8000 --status input-required
     """
     agent_words(target, words, 0, "one URL is enough")
+    if history is None and target.output == "answer":
+        history = 1  # the table shows the last message
 
     async def fetch(agent: Client) -> ListTasksResponse:
         async def page(token: str) -> ListTasksResponse:
@@ -171,11 +173,11 @@ def list_(
 
 
 def _row(one: Task) -> dict[str, str]:
-    said = one.status.message
+    said = one.status.message or next(reversed(one.history or []), None)
     return {
         "task": one.id,
         "state": one.status.state.word,
-        "changed": one.status.timestamp[:19].replace("T", " "),
+        "changed": moment(one.status.timestamp),
         "message": said.text[:200] if said is not None else "",
     }
 

@@ -28,6 +28,8 @@ def check_values(ctx: click.Context, typed: Sequence[str]) -> None:
         option = options.get(word)
         if option is not None and not option.is_flag and not option.count:
             for value in words[: option.nargs]:
+                if isinstance(option.flag_value, str) and value.startswith("-"):
+                    break  # its value may be left out
                 if value in options or (value.startswith("--") and value != "--"):
                     way = f"{word}={value}" if word.startswith("--") else f"{word}{value}"
                     raise click.UsageError(

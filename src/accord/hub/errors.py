@@ -29,7 +29,7 @@ class EntryNotFound(HubError):
     def of_agent(cls, name: str) -> "EntryNotFound":
         return cls(
             f"there is no agent {name[:80]!r}",
-            fix="accord hub list, or GET /api/v1/agents, lists them",
+            fix="see which there are with: accord hub list",
         )
 
 

@@ -81,20 +81,25 @@ class RestClient:
         finally:
             await network.close()
         if answer.status >= 400:
-            raise _refusal(answer.status, answer.body)
+            raise self._refusal(answer.status, answer.body)
         try:
             return json.loads(answer.body) if answer.body else None
         except ValueError:
-            what = f"what answers at {self.url} is no hub: it sends no JSON"
-            raise HubRefused(answer.status, what, "name the hub with --hub URL") from None
+            raise self._no_hub(answer.status) from None
 
+    def _refusal(self, status: int, body: bytes) -> HubRefused:
+        try:
+            error = json.loads(body)["error"]
+            return HubRefused(status, str(error["message"]), str(error["fix"]))
+        except (ValueError, KeyError, TypeError):
+            # An agent has errors of another form, and a proxy has a page.
+            if status == 404:
+                return self._no_hub(status)
+            return HubRefused(status, f"{self.url} answers with HTTP {status}", "")
 
-def _refusal(status: int, body: bytes) -> HubRefused:
-    try:
-        error = json.loads(body)["error"]
-        return HubRefused(status, str(error["message"]), str(error.get("fix", "")))
-    except (ValueError, KeyError, TypeError):
-        return HubRefused(status, f"the hub answers with HTTP {status}", "")
+    def _no_hub(self, status: int) -> HubRefused:
+        what = f"the server at {self.url} is not a hub"
+        return HubRefused(status, what, "name the hub with --hub URL")
 
 
 def hold_address(file: TextIO) -> None:

@@ -26,6 +26,8 @@ __all__ = [
 
 # What OpenSSL calls it when plain text comes instead of TLS.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+# asyncio's words where a name has several addresses: "Multiple exceptions: [Errno 111] ...".
+_SEVERAL = re.compile(r"\[Errno (\d{1,5})\] Connect call failed")
 _WHERE_IN_C = re.compile(r"\s*\(_ssl\.c:[0-9]+\)")
 
 
@@ -100,6 +102,9 @@ class FileTooLarge(BadAnswer):
 def why(error: Exception) -> str:
     """An error of the system in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    several = _SEVERAL.findall(str(text))
+    if several:  # one error per address of the name, and the reason is nearly always the same
+        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in several))
     if getattr(error, "reason", "") in _NOT_TLS:
         return "the server does not speak TLS there; its address may begin with http://"
     text = _WHERE_IN_C.sub("", str(text))

@@ -19,6 +19,11 @@ __all__ = ["HubClient", "hub_options"]
 DEFAULT = "http://127.0.0.1:8080"
 _CODES = {401: "A2ACLI_ERR_CREDENTIALS_MISSING", 403: "A2ACLI_ERR_AUTH_FAILED"}
 
+_NEEDS_KEY = (
+    "give your key with --api-key or in ACCORD_HUB_KEY; an admin makes one with:  "
+    "accord hub key new NAME --role user"
+)
+
 
 class HubClient:
     """Calls a hub."""
@@ -42,6 +47,8 @@ class HubClient:
         except HubRefused as error:
             code = _CODES.get(error.status, f"HUB_{error.status}")
             hint = error.fix
+            if error.status == 401:
+                hint = _NEEDS_KEY
             if error.status == 401 and not self._key and (known := known_origins()):
                 hint = f"the admin's key in this folder is for {known[0]}: write --hub {known[0]}"
             raise Failure(str(error), code=code, hint=hint) from error
