@@ -361,6 +361,7 @@ def in_file(store: SqliteStore, task_id: str) -> bool:
 
 BROKEN_ROWS = {
     "snapshot": "UPDATE tasks SET head = x'00ff00' WHERE id = ?",
+    "end of the snapshot": "UPDATE tasks SET head = substr(head, 1, length(head) - 9) WHERE id = ?",
     "artifacts": "UPDATE tasks SET artifacts = x'' WHERE id = ?",
     "log": "UPDATE events SET data = x'63ff' WHERE task = (SELECT key FROM tasks WHERE id = ?)",
 }
@@ -384,6 +385,9 @@ async def test_one_broken_row_harms_no_other(connect: Any, tmp_path: Path, what:
         assert [task["id"] for task in (await client.list(includeArtifacts=True))["tasks"]] == good[
             ::-1
         ]
+        # a list without artifacts reads none
+        seen = [*good[::-1], bad["id"]] if what == "artifacts" else good[::-1]
+        assert [task["id"] for task in (await client.list())["tasks"]] == seen
         with pytest.raises(Refused):
             await client.get(bad["id"])
         assert state_of((await client.send("still here"))["task"]) == "completed"

@@ -134,7 +134,8 @@ class Giver:
             return MARK in found.head or MARK in found.artifacts
         if isinstance(found, Message):
             return has_references(found)
-        return isinstance(found, TaskPage) and any(MARK in task for task in found.tasks)
+        # One search of them all costs less than half of one in each.
+        return isinstance(found, TaskPage) and MARK in b",".join(found.tasks)
 
     async def answer(self, found: object, to: Given) -> object:
         """Return what an operation found with its references written out."""

@@ -102,28 +102,29 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     page = await service.tasks.reader.page(query)
     if not page.is_exact:
         call.headers = INEXACT
-    tasks = await _fitting(service, page, request)
-    shown = [(task, record.seq) for task, record in zip(tasks, page.tasks, strict=False) if task]
-    return TaskPage(
-        [task for task, _ in shown],
-        _write_token(page.next, namespace),
-        size,
-        page.total,
-        [seq for _, seq in shown],
-    )
+    tasks, seqs = await _fitting(service, page, request)
+    return TaskPage(tasks, _write_token(page.next, namespace), size, page.total, seqs)
 
 
-async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> list[bytes]:
-    """The tasks of a page as a list shows them. What has grown since it was stored may be too much
-    for one: then it ends there.
+async def _fitting(
+    service: Service, page: Page, request: ListTasksRequest
+) -> tuple[list[bytes], list[int]]:
+    """The tasks of a page as a list shows them, with the number of each one's last event. What has
+    grown since it was stored may be too much for one: then it ends there.
     """
     tasks: list[bytes] = []
+    seqs: list[int] = []
     size = paused = 0
-    is_plain = request.history_length is None and not request.include_artifacts
+    # If one of them is damaged, each is looked at by itself.
+    is_plain = (
+        request.history_length is None
+        and not request.include_artifacts
+        and service.tasks.reader.are_whole(page.tasks)
+    )
     for i, record in enumerate(page.tasks):
         task = (
             record.head
-            if is_plain and service.tasks.reader.is_whole(record)
+            if is_plain and not record.is_stale
             else await _listed(service, record, request)
         )
         size += len(task)
@@ -131,11 +132,13 @@ async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> l
             before = page.tasks[i - 1]
             page.next = (before.at_ms, before.key)
             break
-        tasks.append(task)
+        if task:
+            tasks.append(task)
+            seqs.append(record.seq)
         if size - paused > LARGE:
             paused = size
             await asyncio.sleep(0)  # a page of large ones is a long way
-    return tasks
+    return tasks, seqs
 
 
 async def _listed(service: Service, record: Record, request: ListTasksRequest) -> bytes:

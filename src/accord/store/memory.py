@@ -711,6 +711,6 @@ def _part(places: list[Place], start: int, query: Query) -> Iterator[Place]:
     """What of an index a page may have, in the query's order, from place `start` on."""
     if query.oldest_first:
         first = start if query.before is None else bisect_right(places, query.before)
-        return (places[i] for i in range(max(first, start), len(places)))
+        return map(places.__getitem__, range(max(first, start), len(places)))
     end = len(places) if query.before is None else bisect_left(places, query.before)
-    return (places[i] for i in range(end - 1, start - 1, -1))
+    return map(places.__getitem__, range(end - 1, start - 1, -1))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .log import WORKED_ON as WORKED_ON
     from .log import Log as Log
     from .snapshot import EncodedParts as EncodedParts
-    from .snapshot import is_whole as is_whole
+    from .snapshot import are_whole as are_whole
     from .snapshot import read_snapshot as read_snapshot
     from .snapshot import read_task as read_task
     from .snapshot import shorten as shorten
@@ -122,7 +122,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Writer": "writer",
             "EncodedParts": "snapshot",
             "event_of": "entries",
-            "is_whole": "snapshot",
+            "are_whole": "snapshot",
             "not_stored": "writer",
             "read_snapshot": "snapshot",
             "read_task": "snapshot",

@@ -15,9 +15,9 @@ from ..log import (
     Log,
     Numbered,
     about_of,
+    are_whole,
     entries_of,
     events_of,
-    is_whole,
     read_snapshot,
     read_task,
 )
@@ -76,9 +76,13 @@ class Reader:
         self._check_open()
         return await self._store.page(query)
 
-    def is_whole(self, record: Record) -> bool:
-        """Whether the record of a task can be sent as it is stored, without decoding it."""
-        return not record.is_stale and (self._store.is_volatile or is_whole(record))
+    def are_whole(self, records: list[Record]) -> bool:
+        """Whether those of these tasks that have not gone on since their snapshot can be sent as
+        they are stored, without decoding them.
+        """
+        return self._store.is_volatile or are_whole(
+            [record.head for record in records if not record.is_stale]
+        )
 
     async def shown(self, record: Record, history_length: int | None) -> Snapshot:
         """Return the snapshot of a stored task.
