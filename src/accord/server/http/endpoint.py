@@ -12,7 +12,7 @@ from ...engine import LARGE, offload
 from ...engine.log import Event
 from ...engine.reading import View
 from ...files import MARK, Given, Giver
-from ...model import A2AError, Limits, Message, Unauthenticated, whole_number
+from ...model import A2AError, Limits, Unauthenticated, whole_number
 from ...observe import enter
 from ...operations import (
     IDEMPOTENT,
@@ -24,7 +24,7 @@ from ...operations import (
     known_version,
     numbers,
 )
-from ...protocol import Codec, Snapshot, TaskPage, encoded_size
+from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
 from .. import request_log
 from ..request import Headers, HttpRequest, HttpResponse, Pairs, StreamingResponse, Target, query_of
@@ -204,9 +204,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
 async def _given(work: Awaitable[Any], service: Service, call: Call, request: Any) -> Any:
     """Write files into the answer: what is stored refers to them."""
     found, giver = await work, service.giver
-    if giver is None or not isinstance(found, Snapshot | TaskPage | View | Message):
-        return found
-    if not isinstance(found, View) and not giver.has_files(found):
+    if giver is None or not (isinstance(found, View) or giver.has_files(found)):
         return found
     given = service.given(request.tenant, call)
     if given is None:

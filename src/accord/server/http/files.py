@@ -68,8 +68,10 @@ class FilesEndpoint:
 
     def is_signed(self, request: HttpRequest) -> bool:
         """Whether a request shows the key of a signed address: then nobody asks who calls."""
+        if request.target.verb not in ("GET", "HEAD"):
+            return False
         found = PATH.fullmatch(request.target.path)
-        if found is None or found[1] is None or request.target.verb not in ("GET", "HEAD"):
+        if found is None or found[1] is None:
             return False
         key = query_of(request.target).get("key", [""])[0]
         giver = self._service.giver

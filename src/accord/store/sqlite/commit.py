@@ -130,11 +130,16 @@ class Commit:
         self._read(items)
         outcomes = [self._decide(item) for item in items]
         self._write()
-        self._remember(items, outcomes)
-        for item, is_stored in zip(items, outcomes, strict=True):
-            if is_stored and isinstance(item, Create | Append) and item.files:
+        logged = [
+            item
+            for item, is_stored in zip(items, outcomes, strict=True)
+            if is_stored and isinstance(item, Create | Append)
+        ]
+        self._remember(logged)
+        for item in logged:
+            if item.files:
                 refer(self._db, item.key, item.files)
-        is_due = self._push(items, outcomes)
+        is_due = self._push(logged)
         posted = {post[0] for post in self._posts}
         written = {row[-1] for rows in self._updates.values() for row in rows}
         return Batch(outcomes, written | posted, posted, self._fresh, is_due)
@@ -338,10 +343,10 @@ class Commit:
             db.executemany(_KEY, self._keys)
             point("commit.keys")
 
-    def _remember(self, items: Sequence[Item], outcomes: list[bool]) -> None:
+    def _remember(self, logged: list[Create | Append]) -> None:
         """Store the states of conversations that came with items."""
-        for item, is_stored in zip(items, outcomes, strict=True):
-            if not is_stored or not isinstance(item, Create | Append) or item.conversation is None:
+        for item in logged:
+            if item.conversation is None:
                 continue
             write, namespace = item.conversation, self._number(item.namespace)
             there = self._db.execute(
@@ -352,15 +357,13 @@ class Commit:
                 log_overwritten(write.context_id)
             self._db.execute(_STATE, (namespace, write.context_id, item.key, write.data))
 
-    def _push(self, items: Sequence[Item], outcomes: list[bool]) -> bool:
+    def _push(self, logged: list[Create | Append]) -> bool:
         """Webhooks: those that came with an item are registered, those of its task have more to
         deliver.
         """
         stored = [
             (item, self._number(item.namespace))
-            for item, is_stored in zip(items, outcomes, strict=True)
-            if is_stored
-            and isinstance(item, Create | Append)
-            and (item.pushes or (self._has_pushes and isinstance(item, Append)))
+            for item in logged
+            if item.pushes or (self._has_pushes and isinstance(item, Append))
         ]
         return bool(stored) and grow(self._db, stored, self._at_ms, are_there=self._has_pushes)
