@@ -123,9 +123,10 @@ class ClientDelegates:
                     client = agent
                     if not isinstance(agent, Client):
                         self._warn_of_memory(run, agent)
-                        client = await stack.enter_async_context(
-                            connect(agent, headers=options.headers, egress_proxy=self._egress_proxy)
+                        client = connect(
+                            agent, headers=options.headers, egress_proxy=self._egress_proxy
                         )
+                        stack.push_async_callback(client.close)
                     talk = _Conversation(run, client, key, branch, on_task, options)
                     try:
                         found = await talk.hold(message, task_id)
@@ -218,9 +219,9 @@ class _Conversation:
     async def hold(self, message: Any, task_id: str) -> Any:
         """Send a message, or follow the task of an earlier attempt; return how it ended."""
         client = self._client
-        await client.open()
         self._task_id = task_id
         try:
+            await client.open()
             reply = await (self._follow() if task_id else self._send(message, self._key))
             while reply.state in INTERRUPTED:
                 reply = await self._answered(reply)

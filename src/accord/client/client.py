@@ -585,7 +585,11 @@ class Client:
         return self.open().__await__()
 
     async def __aenter__(self) -> "Client":
-        return await self.open()
+        try:
+            return await self.open()
+        except BaseException:  # given up while it connects, it would keep its connections
+            await self.close()
+            raise
 
     async def __aexit__(
         self,

@@ -165,10 +165,13 @@ class AgentConnection:
         """Let go of all connections. Streams that are still read end with an error."""
         self._is_closed = True
         finding, self._finding = self._finding, None
-        if finding is not None and not finding.done():
-            finding.cancel()
         found, self._found = self._found, None
         self._binding = self._interface = None
+        if finding is not None and found is None:  # whoever opened this has given up
+            finding.cancel()
+            await asyncio.wait({finding})
+            if not finding.cancelled() and finding.exception() is None:
+                found = finding.result()
         if found is not None:
             await found.close()
 

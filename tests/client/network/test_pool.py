@@ -9,7 +9,7 @@ import threading
 import aiohttp
 import pytest
 
-from accord.client import ClientCert, ConnectionLost, Unreachable, connect
+from accord.client import Budget, ClientCert, ConnectionLost, Unreachable, connect
 from accord.net import Network, client_tls
 from tests.client.certs import Authority
 from tests.client.network.test_proxies import agent, agent_with_tls
@@ -295,3 +295,20 @@ async def test_a_client_that_was_forgotten(caplog):
             del net
         await wire.left.wait()
     assert caplog.text == ""
+
+
+async def test_a_client_that_is_given_up_while_it_connects_is_closed():
+    """By a timeout around `async with`, say: the end of a block that never began can't close it."""
+    async with speaking(b"") as wire:  # it says nothing, and stays
+
+        async def use() -> None:
+            async with connect(wire.url, budget=Budget(card_s=3600)):
+                pytest.fail("there is no card")
+
+        using = asyncio.create_task(use())
+        await wire.asked.wait()
+        using.cancel()
+        await asyncio.wait({using})
+        assert using.cancelled()
+        async with asyncio.timeout(PATIENCE_S):
+            await wire.left.wait()
