@@ -280,6 +280,25 @@ async def test_after_a_while_the_function_is_given_up(
         assert text_of(await reaches(process, task["id"], COMPLETED)) == "not paid"
 
 
+async def test_of_many_the_oldest_are_given_up_at_once(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand questions of a minute must not stay in memory for that minute. Answers reach
+    those that were given up too.
+    """
+    monkeypatch.setattr(upkeep, "MAX_WITH_DEADLINE", 2)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
+    till = Till(600)
+    async with disk.process(till.agent) as process, asyncio.timeout(20):
+        tasks = [await process.send(message(f"{n}", "pay")) for n in range(6)]
+        plain = await process.send(message("plain", "plain"))
+        await until(lambda: len(process.app._engine.runs.running()) == 3)
+        left = {run.task_id for run in process.app._engine.runs.running()}
+        assert left == {tasks[4]["id"], tasks[5]["id"], plain["id"]}
+        for task in (tasks[0], tasks[5]):
+            assert text_of(await process.send(naming("true", task))) == "paid"
+
+
 async def test_a_plain_function_is_not_given_up_for_its_deadline(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,10 @@ log_ = logging.getLogger("accord")
 CHECK_S = 1.0
 BEAT_S = 5.0
 SURE_S = 0.25  # how often we ask whether others might begin with our tasks
-WAITING_S = 60.0  # that a durable function with a deadline waits in memory
+# A durable function with a deadline waits in memory for so long, and no more than so many do: they
+# lose nothing if they are called again, and each takes about 30 KiB.
+WAITING_S = 60.0
+MAX_WITH_DEADLINE = 100
 NOTE_S = 60.0  # of work, after which it is recorded in the log
 PURGE_S = 60.0
 CLOCK_S = 3600.0  # that the clock may gain on the time that has passed, before it is not believed
@@ -181,21 +184,24 @@ class Upkeep:
 
     def _limit_waiting(self, runs: list[Run]) -> None:
         """Give up waiting functions: the oldest, if there are too many, and durable ones with a
-        deadline. They are called again when their answer comes, or their time. A function that is
-        not durable does again what it did before it asked, so it stays while there is room.
+        deadline after a while. They are called again when their answer comes, or their time. A
+        function that is not durable does again what it did before it asked, so it stays while there
+        is room.
         """
-        waiting = [run for run in runs if run.is_waiting]
+        waiting = sorted((run for run in runs if run.is_waiting), key=lambda run: run.life.since_s)
+        with_deadline = [
+            run
+            for run in waiting
+            if run.skill.is_durable and run.next_due_ms and not run.is_watching
+        ]
         since_s = time.monotonic() - WAITING_S
-        for run in waiting:
-            has_deadline = run.skill.is_durable and run.next_due_ms and not run.is_watching
-            if has_deadline and run.life.since_s < since_s:
+        too_many = len(with_deadline) - MAX_WITH_DEADLINE
+        for n, run in enumerate(with_deadline):
+            if n < too_many or run.life.since_s < since_s:
                 run.leave()
         waiting = [run for run in waiting if run.is_waiting]
-        too_many = len(waiting) - tasks_.MAX_WAITING
-        if too_many > 0:
-            waiting.sort(key=lambda run: run.life.since_s)
-            for run in waiting[:too_many]:
-                run.leave()
+        for run in waiting[: max(len(waiting) - tasks_.MAX_WAITING, 0)]:
+            run.leave()
 
     async def purge(self) -> None:
         """Delete what is too old, in batches small enough that nobody waits for them; fail what
