@@ -121,6 +121,7 @@ def test_a_public_module_lists_its_names_and_nothing_else(name):
         and inspect.isclass(getattr(module, one))
     ]
     assert strangers == []
+    assert listed == sorted(module.__all__)
 
 
 def test_an_agent_shows_no_internals():

@@ -13,8 +13,8 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package.
 
-    The first imports a name from the module that has it. The second lists the names of the package
-    and nothing else: those in `where` and those in its `__all__`.
+    The first imports a name from the module that has it. The second lists the names in `__all__` of
+    the package, which are those for users; if it has none, those in `where`.
     """
 
     def load(name: str) -> Any:
@@ -25,6 +25,6 @@ def lazy(
         return value
 
     def names() -> list[str]:
-        return sorted({*where, *vars(sys.modules[package]).get("__all__", ())})
+        return sorted(vars(sys.modules[package]).get("__all__", where))
 
     return load, names

@@ -1,5 +1,7 @@
 """What the docs name exists: links, make targets, commands and their options, files."""
 
+import ast
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -113,3 +115,27 @@ def test_make_help_tells_every_target():
     public = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
     told = re.findall(r"^([a-z-]+):.*## \w", makefile, re.MULTILINE)
     assert sorted(told) == sorted(public)
+
+
+def promised() -> set[str]:
+    """What docs/stability.md promises, each name with its module."""
+    table = (ROOT / "docs/stability.md").read_text().partition("Not promised")[0]
+    named = set(re.findall(r"`(accord(?:\.\w+)*)`", table))
+    modules = [name for name in named if importlib.util.find_spec(name)]
+    return named | {
+        f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_imports_is_promised(page):
+    """A reader who writes what a page shows has it after the next release too."""
+    imported = {
+        f"{node.module}.{name.name}"
+        for language, text in blocks(page)
+        if language == "python"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "accord"
+        for name in node.names
+    }
+    assert imported <= promised()

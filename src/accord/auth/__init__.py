@@ -104,3 +104,28 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "verify": "jose",
         },
     )
+    # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
+    # type checkers must find those too.
+    __all__ = [
+        "ANONYMOUS",
+        "OIDC",
+        "Anyone",
+        "ApiKeys",
+        "Auth",
+        "Basic",
+        "Bearer",
+        "Caller",
+        "Credentials",
+        "Introspection",
+        "InvalidCredentials",
+        "InvalidToken",
+        "KeySource",
+        "MutualTLS",
+        "OAuth2",
+        "Scheme",
+        "TokenVerifier",
+        "Trust",
+        "hash_password",
+        "scheme",
+        "sign_card",
+    ]

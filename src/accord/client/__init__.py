@@ -3,28 +3,39 @@
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy
-from ..protocol import BindingName, PreviewNumber, VersionNumber
-from .auth import ApiKey, Basic, Bearer, ClientCert
-from .budget import Budget
-from .client import Client
-from .connect import agent_url, connect
-from .conversation import Conversation
-from .discovery import Cards
-from .errors import (
-    AgentFault,
-    BadAnswer,
-    BadCard,
-    CallFailed,
-    ConnectionLost,
-    TooSlow,
-    Unreachable,
-    UntrustedCard,
-    task_of,
-)
-from .questions import MovedOn, still_asks
-from .reply import ClientReply, answering
-from .retry import NO_RETRY, Pause, Retry, is_interrupted
-from .streams import Gap, Stream, catch_up
+from ..protocol import BindingName as BindingName
+from ..protocol import PreviewNumber as PreviewNumber
+from ..protocol import VersionNumber as VersionNumber
+from .auth import ApiKey as ApiKey
+from .auth import Basic as Basic
+from .auth import Bearer as Bearer
+from .auth import ClientCert as ClientCert
+from .budget import Budget as Budget
+from .client import Client as Client
+from .connect import agent_url as agent_url
+from .connect import connect as connect
+from .conversation import Conversation as Conversation
+from .discovery import Cards as Cards
+from .errors import AgentFault as AgentFault
+from .errors import BadAnswer as BadAnswer
+from .errors import BadCard as BadCard
+from .errors import CallFailed as CallFailed
+from .errors import ConnectionLost as ConnectionLost
+from .errors import TooSlow as TooSlow
+from .errors import Unreachable as Unreachable
+from .errors import UntrustedCard as UntrustedCard
+from .errors import task_of as task_of
+from .questions import MovedOn as MovedOn
+from .questions import still_asks as still_asks
+from .reply import ClientReply as ClientReply
+from .reply import answering as answering
+from .retry import NO_RETRY as NO_RETRY
+from .retry import Pause as Pause
+from .retry import Retry as Retry
+from .retry import is_interrupted as is_interrupted
+from .streams import Gap as Gap
+from .streams import Stream as Stream
+from .streams import catch_up as catch_up
 
 if TYPE_CHECKING:
     from .auth import AuthorizationCode as AuthorizationCode
@@ -53,48 +64,39 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "origin_of_interface": "interfaces",
         },
     )
-
-__all__ = [
-    "NO_RETRY",
-    "AgentFault",
-    "ApiKey",
-    "AuthorizationCode",
-    "BadAnswer",
-    "BadCard",
-    "Basic",
-    "Bearer",
-    "BindingName",
-    "Budget",
-    "CallFailed",
-    "Cards",
-    "Client",
-    "ClientCert",
-    "ClientCredentials",
-    "ClientReply",
-    "ConnectionLost",
-    "Conversation",
-    "DeviceCode",
-    "DevicePrompt",
-    "Gap",
-    "MovedOn",
-    "OAuthError",
-    "Pause",
-    "PreviewNumber",
-    "Retry",
-    "SavedLogin",
-    "Stream",
-    "TooSlow",
-    "Unreachable",
-    "UntrustedCard",
-    "VersionNumber",
-    "agent_url",
-    "answering",
-    "card_at_origin",
-    "catch_up",
-    "connect",
-    "connect_sync",
-    "is_interrupted",
-    "origin_of_interface",
-    "still_asks",
-    "task_of",
-]
+    # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
+    # type checkers must find those too.
+    __all__ = [
+        "NO_RETRY",
+        "AgentFault",
+        "ApiKey",
+        "AuthorizationCode",
+        "BadAnswer",
+        "BadCard",
+        "Basic",
+        "Bearer",
+        "BindingName",
+        "Budget",
+        "CallFailed",
+        "Client",
+        "ClientCert",
+        "ClientCredentials",
+        "ClientReply",
+        "ConnectionLost",
+        "Conversation",
+        "DeviceCode",
+        "DevicePrompt",
+        "Gap",
+        "OAuthError",
+        "Pause",
+        "PreviewNumber",
+        "Retry",
+        "SavedLogin",
+        "Stream",
+        "TooSlow",
+        "Unreachable",
+        "UntrustedCard",
+        "VersionNumber",
+        "connect",
+        "connect_sync",
+    ]

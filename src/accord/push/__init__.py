@@ -36,3 +36,11 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "listening": "serving",
         },
     )
+    # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
+    # type checkers must find those too.
+    __all__ = [
+        "Notified",
+        "PushSettings",
+        "Receiver",
+        "Refusal",
+    ]
