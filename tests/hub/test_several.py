@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -58,17 +59,21 @@ async def test_a_limit_is_divided_by_the_hubs_that_live(tmp_path):
                     await until(lambda: living(one) == living(two) == 2)
                     await one.add(url, settings={"limits": {"calls_per_minute": 10}})
                     await known(two, "echo")
-                    assert [await granted(desk) for desk in (one, two)] == [5, 5]
+                    began_s = time.monotonic()
+                    counts = [await granted(desk) for desk in (one, two)]
                 await until(lambda: living(one) == 1)
-                assert await granted(one) == 5
+                counts.append(await granted(one))
+    # A limit per minute grows back with every second.
+    most = 5 + (time.monotonic() - began_s) * 10 / 60
+    assert all(5 <= count <= most for count in counts), (counts, most)
 
 
 async def granted(desk: Desk) -> int:
     """Call until it is too often; return how often it was not."""
-    async with entrance(desk, "echo") as client:
+    async with entrance(desk, "echo", retry=NO_RETRY) as client:
         for count in range(100):
             try:
-                await client.send("hi", timeout_s=5)
+                await client.send("hi")
             except TooManyRequests:
                 return count
     raise AssertionError("there was no limit")
