@@ -1,9 +1,16 @@
 """The audit log: what was done to it shows, wherever it was done."""
 
+import base64
+import contextlib
+import json
+from pathlib import Path
 from typing import Any
 
 from accord.hub.access import SYSTEM
+from accord.store import Database, Sql
 from tests.hub.hubs import Desk, hub_at, serving_card
+from tests.hub.test_db import opened
+from tests.processes import until
 
 
 async def trouble(desk: Desk) -> Any:
@@ -102,10 +109,19 @@ async def test_a_head_needs_the_keys_of_the_hub(tmp_path, store):
         assert "is not the one that was signed" in await trouble(desk)
 
 
-async def test_an_older_log_with_its_own_head_is_noticed_at_the_next_start(
-    tmp_path, store, monkeypatch
-):
-    """As when an older copy of the database is put in its place."""
+async def cut(db: Database, upto: int, head: str) -> None:
+    """Take rows from the end, and put the head of that time in its place: as whoever can write the
+    database may do, and as an older copy of it has.
+    """
+
+    async def write(db: Sql) -> None:
+        await db.execute("DELETE FROM audit WHERE n > ?", upto)
+        await db.execute("UPDATE audit_head SET signed = ?", head)
+
+    await db.write(write)
+
+
+async def test_an_older_log_with_its_own_head_is_noticed_at_the_next_start(tmp_path, store):
     async with hub_at(tmp_path, **store) as desk:
         await fill(desk, 3)
         old = await desk.hub.db.fetch_one("SELECT signed FROM audit_head")
@@ -114,17 +130,41 @@ async def test_an_older_log_with_its_own_head_is_noticed_at_the_next_start(
     async with hub_at(tmp_path, **store) as desk:
         assert await trouble(desk) == "", "a restart changes nothing"
         assert "audit.shortened" not in [row.did for row in await desk.hub.audit.rows()]
-        await desk.hub.db.execute("DELETE FROM audit WHERE n > ?", last.n)
-        await desk.hub.db.execute("UPDATE audit_head SET signed = ?", old["signed"])
-        assert "are missing" in await trouble(desk), "the hub itself has seen more"
-        monkeypatch.setattr(desk.hub.audit, "keep_head", no_head)  # as if it were killed
+    async with opened(desk.hub.settings.store) as db:
+        await cut(db, last.n, old["signed"])
     async with hub_at(tmp_path, **store) as desk:
         [row] = [row for row in await desk.hub.audit.rows() if row.did == "audit.shortened"]
         assert row.detail == f'{{"had":{last.n + 4},"has":{last.n}}}'
         assert await trouble(desk) == ""
 
 
-async def no_head() -> None: ...
+async def test_an_older_log_with_its_own_head_is_noticed_while_the_hub_runs(tmp_path, store):
+    """Also if rows were added since, up to the number that the hub has seen and beyond."""
+    async with hub_at(tmp_path, **store) as desk:
+        for added in (0, 2, 9):
+            await fill(desk, 3)
+            old = await desk.hub.db.fetch_one("SELECT signed FROM audit_head")
+            [last] = await desk.hub.audit.rows(limit=1)
+            await fill(desk, 4)
+            await kept(tmp_path, last.n + 4)
+            await cut(desk.hub.db, last.n, old["signed"])
+            await fill(desk, added)
+            await kept(tmp_path, last.n + added + 1)
+            found = [row for row in await desk.hub.audit.rows() if row.did == "audit.shortened"]
+            assert found[0].n > last.n
+            assert await trouble(desk) == ""
+
+
+async def kept(folder: Path, n: int) -> None:
+    """Wait until row `n` is the last one that the hub has kept in its folder."""
+
+    def is_kept() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            body = (folder / "hub.audit").read_text().split(".")[1]
+            return json.loads(base64.urlsafe_b64decode(body + "=="))["n"] == n
+        return False
+
+    await until(is_kept)
 
 
 async def test_a_log_is_checked_piece_by_piece(tmp_path):

@@ -1,7 +1,5 @@
 """The hub: its parts, put together, and the app that serves them."""
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,6 +8,7 @@ from ..agent import Agent
 from ..app import App
 from ..auth import Authenticator, Caller
 from ..console import Console, OpenIdLogin
+from ..engine import Pump
 from ..engine.skills import definition_of
 from ..model import A2AError, Limits
 from ..net import Http, Network, origin_of
@@ -52,7 +51,7 @@ from .find import Finder, Meaning, open_meaning
 from .gate import Breakers, CallLimits, Gate, Permits, Upstreams
 from .local_admin import LocalAdmin
 from .probe import Prober
-from .records import FLUSH_S, Audit, Changes, HubRecords, Inbox, Refusals
+from .records import FLUSH_S, KEEP_S, Audit, Changes, HubRecords, Inbox, Refusals
 from .registry import (
     AgentAdmission,
     CardReader,
@@ -91,8 +90,7 @@ class Hub:
         self.is_local = is_local(settings.host, settings.url, settings.trusted_proxy)
         self.settings = settings
         self._vectors_http: Http | None = None
-        self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
-        self._running: list[asyncio.Task[None]] = []
+        self._rounds: list[Pump] = []
 
         # What is stored, and who may do what
         store = open_store(settings.store, parts=(TASKS, HUB))
@@ -217,7 +215,7 @@ class Hub:
         self.every(3600.0, self.traces.purge)
         self.every(3600.0, self.inbox.purge)
         self.every(FLUSH_S, self.refusals.flush)
-        self.every(FLUSH_S, self.audit.keep_head)
+        self.every(KEEP_S, self.audit.keep_head)
         self.every(3600.0, self._renew_local_admin)
         self.every(self.settings.heartbeat_s / 2, self.health.miss_heartbeats)
         self.every(gate.FORGET_S, self.gate.forget)
@@ -289,7 +287,18 @@ class Hub:
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""
-        self._rounds.append((seconds, work))
+
+        async def round_() -> bool:
+            await work()
+            return False
+
+        pump = Pump(
+            *(work.__qualname__, round_),
+            log=log_,
+            pause_s=lambda: seconds,
+            retry_s=lambda: seconds,
+        )
+        self._rounds.append(pump)
 
     def route(self, function: Route) -> Route:
         """Have a function choose the agent for messages that name none: it gets the message and the
@@ -314,20 +323,15 @@ class Hub:
             self.vault.check()
             await self.audit.open()
             await self._renew_local_admin()
-            self._running = [
-                asyncio.create_task(self._round(seconds, work)) for seconds, work in self._rounds
-            ]
+            for pump in self._rounds:
+                pump.start(pauses_first=True)
         except BaseException:
             await self.close()
             raise
 
     async def drain(self) -> None:
-        for task in self._running:
-            task.cancel()
-        for task in self._running:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        self._running = []
+        for pump in self._rounds:
+            await pump.stop()
         await self.prober.close()
 
     async def settle(self) -> None:
@@ -347,11 +351,6 @@ class Hub:
     @property
     def trouble(self) -> str:
         return self.changes.trouble
-
-    async def _round(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            await _logged(work)
 
 
 async def _logged(work: Callable[[], Awaitable[None]]) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .audit import KEEP_S as KEEP_S
     from .audit import Audit as Audit
     from .changes import Change as Change
     from .changes import Changes as Changes
@@ -23,6 +24,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "FLUSH_S": "refusals",
             "HubRecords": "records",
             "Inbox": "inbox",
+            "KEEP_S": "audit",
             "Refusals": "refusals",
         },
     )

@@ -3,8 +3,9 @@ was changed or taken out is noticed. The number and hash of the last one, the he
 the hub's keys: so rows can't be taken from the end either.
 
 Whoever can write the database might put back an older head with its rows. So each hub keeps the
-newest head it has seen in a file of its folder too. A log that is shorter than that, because rows
-were taken away or an older backup was restored, gets a row that says so.
+newest head it has seen in memory and in a file of its folder too, and compares the log with it
+every second. A log that is shorter than that, because rows were taken away or an older backup was
+restored, gets a row that says so.
 """
 
 import contextlib
@@ -23,13 +24,14 @@ from ...store import Database, Sql
 if TYPE_CHECKING:
     from ...auth import Keyring
 
-__all__ = ["Audit", "AuditHead", "AuditRow", "Checked"]
+__all__ = ["KEEP_S", "Audit", "AuditHead", "AuditRow", "Checked"]
 
 log_ = logging.getLogger("accord.hub")
 
 PAGE = 500  # rows that are read at once
 MOST_CHECKED = 20_000  # rows of one request
 HEAD_FILE = "hub.audit"
+KEEP_S = 1.0  # between two looks at the head: what is written within it is not safe from a cut yet
 
 
 class AuditRow(msgspec.Struct, frozen=True):
@@ -74,10 +76,20 @@ class Audit:
         self._keyring = keyring
         self._file = Path(folder) / HEAD_FILE if folder else None
         self._kept = NOTHING  # what is in the file
+        self._seen: str | None = None  # the head as it was stored when the log was last compared
 
     async def open(self) -> None:
         """Compare the log with what this hub saw of it last."""
         self._kept = self._read_file()
+        await self.keep_head()
+
+    async def keep_head(self) -> None:
+        """Keep the newest head, here and in the file of this hub. If the row is gone or another one
+        that was the last before, write that down: a log may have been cut with its older head.
+        """
+        signed = await self._signed()
+        if signed == self._seen:
+            return
         if await self._hash_of(self._kept.n) != self._kept.hash:
             last = await self._db.fetch_one("SELECT MAX(n) AS n FROM audit")
             has = (last["n"] if last is not None else None) or 0
@@ -88,17 +100,18 @@ class Audit:
             )
             await self.write("hub", "audit.shortened", "*", {"had": self._kept.n, "has": has})
             self._kept = NOTHING
-        await self.keep_head()
-
-    async def keep_head(self) -> None:
-        """Write the newest head into the file of this hub."""
-        row = await self._db.fetch_one("SELECT signed FROM audit_head")
-        signed = row["signed"] if row is not None else ""
+            signed = await self._signed()
+        self._seen = signed
         with contextlib.suppress(KeyringError):  # `verify` reports it
             head = self._opened(signed)
             if head.n > self._kept.n:
                 self._write_file(signed)
                 self._kept = head
+
+    async def _signed(self) -> str:
+        """Return the head as it is stored."""
+        row = await self._db.fetch_one("SELECT signed FROM audit_head")
+        return str(row["signed"]) if row is not None else ""
 
     async def write(
         self,

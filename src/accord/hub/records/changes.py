@@ -4,12 +4,11 @@ A number in the table `changes` grows with every change that other processes hav
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ...model import A2AError
+from ...engine import Pump
 from ...store import Database, Sql, SqlRow
 
 __all__ = ["Change", "Changes"]
@@ -53,12 +52,16 @@ class Changes:
 
     def __init__(self, db: Database, poll_s: float) -> None:
         self._db = db
-        self._poll_s = poll_s
         self._loads: list[Callable[[], Awaitable[None]]] = []
         self._seen = 0
         self._asked = self._answered = 0  # readings, by their numbers
         self._lock = asyncio.Lock()
-        self._polling: asyncio.Task[None] | None = None
+        self._polling = Pump(
+            *("changes of other hubs", self._poll),
+            log=log_,
+            pause_s=lambda: poll_s,
+            retry_s=lambda: poll_s,
+        )
         self._read_s = 0.0  # when the database was last read
 
     def watch(self, load: Callable[[], Awaitable[None]]) -> None:
@@ -68,19 +71,15 @@ class Changes:
     async def open(self) -> None:
         await self.sync()
         if self._db.is_shared:
-            self._polling = asyncio.create_task(self._poll())
+            self._polling.start(pauses_first=True)
 
     async def close(self) -> None:
-        if self._polling is not None:
-            self._polling.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._polling
-            self._polling = None
+        await self._polling.stop()
 
     @property
     def trouble(self) -> str:
         """Why what is in memory may be too old; empty if it is not."""
-        if self._polling is None:
+        if not self._db.is_shared or not self._read_s:
             return ""
         silent_s = asyncio.get_running_loop().time() - self._read_s
         return f"{self._db.place} was not read for {silent_s:.0f} s" if silent_s > LOST_S else ""
@@ -124,12 +123,6 @@ class Changes:
             self._answered = asked
             self._read_s = asyncio.get_running_loop().time()
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(self._poll_s)
-            try:
-                await self.sync()
-            except A2AError as error:
-                log_.warning("changes of other hubs can't be read: %s", error)
-            except Exception:
-                log_.exception("changes of other hubs can't be read")
+    async def _poll(self) -> bool:
+        await self.sync()
+        return False
