@@ -13,7 +13,7 @@ import pytest
 
 from accord import connect
 from tests import postgres
-from tests.cli.shell import COMMAND, accord
+from tests.cli.shell import COMMAND, accord, found
 from tests.hub.hubs import Desk, agent_named, hub_at, serving_card
 from tests.postgres import programs
 from tests.processes import fork, until
@@ -37,11 +37,11 @@ async def run(*words: str) -> str:
 
 async def all_of(desk: Desk) -> dict[str, Any]:
     """What the hub's tables hold."""
-    found = {}
+    held = {}
     for table in TABLES:
         rows = await desk.hub.db.fetch(f"SELECT * FROM {table}")
-        found[table] = sorted(repr(sorted(row.items())) for row in rows)
-    return found
+        held[table] = sorted(repr(sorted(row.items())) for row in rows)
+    return held
 
 
 async def fill(desk: Desk, url: str, server: Any) -> str:
@@ -221,7 +221,13 @@ async def test_the_database_of_a_hub_is_looked_after_as_others_are(tmp_path, sto
     async with hub_at(tmp_path, **store) as desk, serving_card() as server:
         await desk.add(server.url)
     assert await run("db", verb, "--store", store["store"])
-    assert "local-admin" in await run("key", "list", "--store", store["store"])
+    listed = await run("key", "list", "--store", store["store"])
+    assert "local-admin" in listed
+    # Keys of a hub have roles, and rows in its audit log: they are made and revoked by the hub.
+    for words in (("new", "mia"), ("revoke", found(r"(\w+) +local-admin", listed))):
+        refused = await asyncio.to_thread(accord, "key", *words, "--store", store["store"])
+        assert (refused.code, f"accord hub key {words[0]}" in refused.err) == (1, True)
+    assert await run("key", "list", "--store", store["store"]) == listed
     assert await run("push", "list", "--store", store["store"]) is not None
     async with hub_at(tmp_path, **store) as desk:
         assert desk.hub.registry.get("baker") is not None
@@ -231,10 +237,10 @@ async def test_doctor_knows_the_database_of_a_hub(tmp_path, store):
     """While the hub runs; and a file that no hub can use is bad, wherever it is."""
     url = store["store"]
     async with hub_at(tmp_path, **store):
-        found = await run("doctor", "--store", url)
-        assert "bad " not in found
+        told = await run("doctor", "--store", url)
+        assert "bad " not in told
         is_file = url.startswith("sqlite:")
-        assert ("hub.db, the database of a hub, " if is_file else "a hub up to 12") in found
+        assert ("hub.db, the database of a hub, " if is_file else "a hub up to 12") in told
     if is_file:
         await asyncio.to_thread((tmp_path / "hub.db").write_bytes, b"something else")
         done = await asyncio.to_thread(accord, "doctor", "--store", url)

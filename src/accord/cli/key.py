@@ -74,6 +74,7 @@ def new(
     named = tuple(sorted(set(re.split(r"[\s,]+", scopes)) - {""}))
 
     async def add(keys: KeyStore) -> StoredApiKey:
+        await _refuse_hub(keys, "new NAME --role ROLE")
         now = keys.now_ms()
         until_ms = now + expires if expires is not None else 0
         made = StoredApiKey(id_, name, digest_of(text), now, tenant, named, until_ms)
@@ -133,13 +134,26 @@ def _row(one: StoredApiKey) -> dict[str, Any]:
 def revoke(id: str, output: str, store: str | None, file: str | None) -> None:
     """Revoke the key with this ID (see accord key list). It is refused from now on."""
     key_id = id.split("_")[1] if id.startswith("accord_") else id  # the key itself will do
-    if not _with(store, file, lambda keys: keys.revoke(key_id, keys.now_ms())):
+
+    async def end(keys: KeyStore) -> bool:
+        await _refuse_hub(keys, f"revoke {key_id}")
+        return await keys.revoke(key_id, keys.now_ms())
+
+    if not _with(store, file, end):
         same = [one.id for one in _with(store, file, lambda keys: keys.list()) if one.name == id]
         way = f"the keys of {id} are: {', '.join(same)}" if same else "see accord key list"
         raise click.ClickException(f"there is no valid key with the ID {key_id}; {way}")
     if is_json(output):
         return print_json({"id": key_id, "state": "revoked"})
     echo(f"key {key_id} is revoked", err=True)
+
+
+async def _refuse_hub(keys: KeyStore, verb: str) -> None:
+    """Raise ClickException for the keys of a hub: they have roles, and its audit log has a row for
+    each that is made or revoked.
+    """
+    if any(one.role for one in await keys.list()):
+        raise click.ClickException(f"these are the keys of a hub; use:  accord hub key {verb}")
 
 
 def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitable[T]]) -> T:
