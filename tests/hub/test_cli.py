@@ -339,6 +339,9 @@ def test_verbs_of_an_admin(tmp_path, monkeypatch):
         for wrong, why in ((str(keys), "is not JSON"), ("nothing.pem", "can't be read")):
             assert f"Error: {wrong} {why}: " in hub("trust", "add", "us", wrong, code=1)
         assert "is not JSON" in hub("add", "--file", str(keys), code=1)
+        gone = {"type": "application/a2a-agent-card+json", "url": "http://127.0.0.1:1/card.json"}
+        keys.write_text(json.dumps({"entries": [{"identifier": "urn:a", **gone}]}))
+        assert "1 of 1 agents were not added" in hub("add", "--file", str(keys), code=1)
         keys.write_bytes(b"\xff\xfe")
         assert "is not text" in hub("add", "--file", str(keys), code=1)
         given = ["hub", "credential", "set", "echo", "apiKey", "--hub", url]

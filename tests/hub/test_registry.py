@@ -224,6 +224,7 @@ def test_an_origin_that_is_none_is_refused_at_start(tmp_path):
         ("PATCH", "/agents/baker", {"settings": {"limits": {"open_tasks": -5}}}),
         ("POST", "/policies", {"who": "anyone", "what": "*", "effect": "allow", "limit": -5}),
         ("GET", "/agents?limit=-5", None),
+        *(("GET", f"{path}?limit=0", None) for path in ("/agents", "/search", "/audit", "/traces")),
         ("GET", "/agents?state=aproved", None),
         ("GET", "/agents?visibility=all", None),
         ("GET", "/agents?team=hrr", None),

@@ -17,6 +17,7 @@ __all__ = ["HubSettings", "variable_of", "why_wrong"]
 
 PREFIX = "ACCORD_HUB_"
 WORKERS = 64  # at most
+MOST = 100_000_000  # of seconds, about three years, and of calls
 # As the options are called.
 _NAMES = {
     "allow": "ALLOW_HOST",
@@ -105,11 +106,11 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= self.workers <= WORKERS:
             raise ValueError(f"workers={self.workers} is a number from 1 to {WORKERS}")
         for name in ("heartbeat_s", "missed_heartbeats", "poll_s", "open_s"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)} has to be more than 0")
+            if not 0 < getattr(self, name) <= MOST:
+                raise ValueError(f"{name}={getattr(self, name)}: give more than 0, up to {MOST:,}")
         for name in ("tick_s", "card_s", "reach_s", "message_s", "check_s", "calls_per_minute"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)} can't be less than 0")
+            if not 0 <= getattr(self, name) <= MOST:
+                raise ValueError(f"{name}={getattr(self, name)}: give 0 or more, up to {MOST:,}")
 
     @property
     def tls(self) -> Tls | None:
@@ -150,7 +151,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(found, cls, strict=False)
         except msgspec.ValidationError as error:
-            raise ValueError(why_wrong(cls, found) or str(lenient.bad_field(error))) from None
+            [(_, wrong)] = lenient.bad_field(error).violations
+            raise ValueError(why_wrong(cls, found) or wrong) from None
 
 
 def why_wrong(settings: type[msgspec.Struct], found: Mapping[str, Any]) -> str:

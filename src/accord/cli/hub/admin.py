@@ -343,7 +343,7 @@ def inbox(client: HubClient, dismiss: str) -> None:
 @click.command()
 @click.option(
     "--limit",
-    type=int,
+    type=click.IntRange(min=1),
     default=50,
     show_default=True,
     help="The highest number of results.",
@@ -361,9 +361,18 @@ def audit(client: HubClient, limit: int, verify: bool) -> None:
         if not found["whole"]:
             raise SystemExit(1)
         return
-    found = client.call("GET", "/audit", query={"limit": str(limit)})
-    rows = [one | {"when": minute(one.get("at_ms", 0))} for one in found["rows"]]
-    client.show_table(found, rows, "n", "when", "who", "did", "what", "detail")
+    rows: list[dict[str, Any]] = []
+    before = 0
+    while len(rows) < limit:  # the hub gives a page at a time
+        query = {"limit": str(limit - len(rows)), "before": str(before or "")}
+        page = client.call("GET", "/audit", query=query)
+        rows += page["rows"]
+        before = page["next"]
+        if not before:
+            break
+    shown = [one | {"when": minute(one.get("at_ms", 0))} for one in rows]
+    columns = ("n", "when", "who", "did", "what", "detail")
+    client.show_table({"rows": rows, "next": before}, shown, *columns)
 
 
 @click.command()

@@ -47,7 +47,9 @@ def add(
     catalog = _catalog_in(url, file)
     if catalog is not None:
         body = catalog | {"visibility": visibility, "team": team}
-        return client.show(client.call("POST", "/import/catalog", body), _taken)
+        found = client.call("POST", "/import/catalog", body)
+        client.show(found, _taken)
+        return _say_failed(len(found["failed"]), len(found["added"]) + len(found["failed"]))
     new = [{"url": url}] if url is not None else _agents_in(file or Path())
     failed = 0
     for one in new:
@@ -61,8 +63,13 @@ def add(
             echo(f"{one.get('url', 'the card')}: not added: {why}", err=True)
             continue
         client.show(entry, _added)
+    _say_failed(failed, len(new))
+
+
+def _say_failed(failed: int, of: int) -> None:
+    """Raise ClickException if agents were not added."""
     if failed:
-        raise click.ClickException(f"{failed} of {len(new)} agents were not added")
+        raise click.ClickException(f"{failed} of {of} agents were not added")
 
 
 def _catalog_in(url: str | None, file: Path | None) -> dict[str, Any] | None:

@@ -311,7 +311,7 @@ class AgentRoutes:
             if wanted := call.query.get(field):
                 call.check_among(field, wanted, known)
                 found = [entry for entry in found if getattr(entry, field) == wanted]
-        after, limit = call.query.get("cursor", ""), call.number("limit", PAGE, MOST)
+        after, limit = call.query.get("cursor", ""), call.number("limit", PAGE, MOST, least=1)
         rest = [entry for entry in found if entry.name > after]
         page = rest[:limit]
         more = page[-1].name if page and len(rest) > len(page) else ""

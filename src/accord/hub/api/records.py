@@ -51,7 +51,7 @@ class RecordRoutes:
     async def _list_rows(self, call: ApiCall) -> Any:
         rows = await self._audit.rows(
             before=call.number("before", 0, 1 << 60),
-            limit=call.number("limit", 100, 1000),
+            limit=call.number("limit", 100, 1000, least=1),
             what=call.query.get("what", ""),
             find=call.query.get("find", ""),
         )

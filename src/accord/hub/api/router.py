@@ -105,14 +105,16 @@ class ApiCall(msgspec.Struct):
             some = ", ".join(among[:20]) or "none"
             raise InvalidParams(f"{name}={given[:80]!r} is not known here; there is: {some}")
 
-    def number(self, name: str, usual: int, most: int) -> int:
-        """A number in the query."""
+    def number(self, name: str, usual: int, most: int, *, least: int = 0) -> int:
+        """A number in the query; one above `most` counts as that."""
         text = self.query.get(name, "")
         if not text:
             return usual
         number = whole_number(text)
         if number is None:
             raise InvalidParams(f"{name}={text[:40]!r} is not a whole number")
+        if number < least:
+            raise InvalidParams(f"{name}={number}: give {least} or more")
         return min(number, most)
 
 
@@ -262,7 +264,9 @@ def _body(request: HttpRequest, kind: Any) -> Any:
     try:
         return msgspec.json.decode(request.body or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidParams(f"the body does not fit: {lenient.bad_field(error)}") from None
+        [(field, wrong)] = lenient.bad_field(error).violations
+        where = "" if field == "params" else f"{field}: "  # else it is about the whole body
+        raise InvalidParams(f"the body does not fit: {where}{wrong}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"the body is not JSON: {error}") from None
 

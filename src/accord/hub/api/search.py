@@ -76,7 +76,7 @@ class SearchRoutes:
             call.caller,
             text,
             SearchFilters(**given),
-            limit=call.number("limit", PAGE, MOST),
+            limit=call.number("limit", PAGE, MOST, least=1),
             order=wanted,
             with_schema=call.query.get("expand") == "schema",
         )

@@ -44,7 +44,7 @@ class TraceRoutes:
         )
 
     async def _newest(self, call: ApiCall) -> Any:
-        limit, task = call.number("limit", 50, 500), call.query.get("task", "")
+        limit, task = call.number("limit", 50, 500, least=1), call.query.get("task", "")
         return {"traces": await self._traces.newest(_whose(call), limit, task)}
 
     async def _trace(self, call: ApiCall) -> Any:
