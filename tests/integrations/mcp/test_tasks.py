@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
 from accord import Agent, Context, connect
-from accord.client import Client
+from accord.client import NO_RETRY, Client
 from accord.integrations.mcp import make_server
 from accord.model import QUESTION
 
@@ -70,16 +70,16 @@ def _agent(oven: asyncio.Event) -> Agent:
 
 
 @asynccontextmanager
-async def connected(**options: Any) -> Any:
+async def connected(
+    *, mode: str = "2026-07-28", extensions: tuple[Any, ...] = (Tasks(),), **options: Any
+) -> Any:
     """A client that declares the extension, the agent's own client, and what it waits for."""
     oven = asyncio.Event()
     async with asyncio.timeout(PATIENCE_S):
         agent: Client = await connect(_agent(oven))
         try:
             server = make_server([agent], wait_s=0.1)
-            async with McpClient(
-                server, mode="2026-07-28", extensions=[Tasks()], **options
-            ) as client:
+            async with McpClient(server, mode=mode, extensions=[*extensions], **options) as client:
                 yield client, agent, oven
         finally:
             await agent.close()
@@ -146,6 +146,44 @@ async def test_an_unknown_task_is_refused(handle):
             with pytest.raises(MCPError) as caught:
                 await _ask(client, method, handle or " ", **more)
             assert caught.value.error.code == mcp_types.INVALID_PARAMS
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [
+        ("2026-07-28", mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY),
+        ("legacy", mcp_types.METHOD_NOT_FOUND),
+    ],
+)
+async def test_a_client_that_does_not_declare_tasks_has_none(mode, code):
+    """The error names the extension that is missing; nothing is cancelled or answered."""
+    async with connected(mode=mode, extensions=()) as (client, agent, _):
+        task = (await agent.send("ask")).task
+        for method in ("get", "cancel", "update"):
+            more = {"inputResponses": {}} if method == "update" else {}
+            with pytest.raises(MCPError) as caught:
+                await _ask(client, method, f"baker/{task.id}", **more)
+            assert caught.value.error.code == code
+            if mode != "legacy":
+                needed = caught.value.error.data["requiredCapabilities"]
+                assert EXTENSION in needed["extensions"]
+        assert (await agent.get(task.id)).state.word == "input-required"
+
+
+async def test_an_agent_that_is_away_does_not_end_its_tasks():
+    """A wrong handle is one; an agent that does not answer now is no reason to poll no more."""
+    agent = _agent(asyncio.Event())
+    app = agent.app()
+    async with asyncio.timeout(PATIENCE_S), app.serving() as url:
+        baker = await connect(url, retry=NO_RETRY)
+        server = make_server([baker], wait_s=0.1)
+        async with McpClient(server, mode="2026-07-28", extensions=[Tasks()]) as client:
+            handle = await _call(client, "bread")
+            await app.close()
+            with pytest.raises(MCPError) as caught:
+                await _ask(client, "get", handle.task_id)
+            assert caught.value.error.code == mcp_types.INTERNAL_ERROR
+        await baker.close()
 
 
 async def _answered(ctx: Any, params: Any) -> Any:

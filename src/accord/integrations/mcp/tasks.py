@@ -16,7 +16,15 @@ from mcp_types.version import is_version_at_least
 from pydantic import Field
 
 from ...client import AgentFault, ClientReply
-from ...model import FINAL, INTERRUPTED, A2AError, TaskState, timestamp
+from ...model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    InvalidParams,
+    TaskNotFound,
+    TaskState,
+    timestamp,
+)
 from .calls import AgentCall, question_id
 from .toolsets import ServedTool, ToolSet
 
@@ -100,6 +108,7 @@ class McpTasks:
         self, ctx: ServerRequestContext[Any, Any], handle: str
     ) -> tuple[AgentCall, ClientReply, str]:
         """Return the task of a handle, and what answers for it. Raises MCPError."""
+        _check_client(ctx)
         tool, _, task_id = handle.partition("/")
         served = await self._tools.named(tool) if task_id else None
         if not isinstance(served, ServedTool):
@@ -110,14 +119,34 @@ class McpTasks:
             return call, await call.look(task_id), tool
 
 
+def _check_client(ctx: ServerRequestContext[Any, Any]) -> None:
+    """Raise MCPError if the client of a request has not said that it takes tasks."""
+    if has_tasks(ctx):
+        return
+    if not is_version_at_least(ctx.protocol_version, _SINCE):  # which had other tasks, or none
+        raise MCPError(
+            code=mcp.METHOD_NOT_FOUND, message=f"tasks need MCP {_SINCE} and {EXTENSION}"
+        )
+    needed = mcp.MissingRequiredClientCapabilityErrorData(
+        required_capabilities=mcp.ClientCapabilities(extensions={EXTENSION: {}})
+    )
+    raise MCPError(
+        code=mcp.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        message=f"declare {EXTENSION} in the client capabilities of each request",
+        data=_dumped(needed),
+    )
+
+
 @contextlib.contextmanager
 def _errors() -> Any:
-    """What the agent says, as MCP says it."""
+    """What the agent says, as MCP says it. Only a task that is not there has a wrong handle: to
+    clients that means that there is nothing more to poll.
+    """
     try:
         yield
-    except A2AError as error:
+    except (TaskNotFound, InvalidParams) as error:
         raise MCPError(code=mcp.INVALID_PARAMS, message=str(error)[:500]) from None
-    except AgentFault as error:
+    except (A2AError, AgentFault) as error:
         raise MCPError(code=mcp.INTERNAL_ERROR, message=str(error)[:500]) from None
 
 
