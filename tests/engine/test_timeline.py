@@ -113,6 +113,17 @@ def test_it_ends_with_the_snapshot():
     assert [one.generation for one in made.entries] == [1, 1, 2]
 
 
+@pytest.mark.parametrize("count", range(1, len(ENTRIES)))
+def test_a_log_that_is_purged_while_it_is_read_is_not_whole(count):
+    """Else half a timeline would look like a whole one."""
+    whole, cut = (TimelineScan(IDS, snapshot(11, ["m1"]), None) for _ in range(2))
+    rows = rows_of(ENTRIES, tuple(range(1, len(ENTRIES))))
+    whole.take(rows)
+    cut.take(rows[:count])
+    assert whole.is_whole
+    assert not cut.is_whole
+
+
 @pytest.mark.parametrize(
     ("length", "shown", "generations"),
     [(0, [], [11]), (1, ["m2"], [7, 11]), (2, ["q1", "m2"], [7, 8, 11]), (9, ["m1"], [1, 1, 2])],

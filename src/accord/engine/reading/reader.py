@@ -163,8 +163,8 @@ class Reader:
                 return snapshot  # purged
             await offload(sum(len(row.data) for row in rows), scan.take, rows)
             pos = rows[-1].pos + rows[-1].data.count(b"\n")
-        if not pos:
-            return snapshot  # purged, and nothing was logged since
+        if not scan.is_whole:
+            return snapshot  # purged, perhaps while it was read
         return msgspec.structs.replace(snapshot, timeline=await offload(scan.size, scan.timeline))
 
     async def events_after(

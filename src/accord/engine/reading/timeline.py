@@ -50,6 +50,7 @@ class TimelineScan:
         self._artifacts: dict[str, tuple[int, int]] = {}
         self._written = ("", b"\n")  # the artifact written last, and how lines about it begin
         self._count = 0
+        self._seq = 0  # of the last line
         self.is_done = False
 
     def take(self, rows: Iterable[Row]) -> None:
@@ -74,6 +75,7 @@ class TimelineScan:
             return False
         self._artifacts[id_] = (self._artifacts[id_][0], row.seq)
         self._count += count + 1
+        self._seq = row.seq
         return True
 
     def _take_lines(self, row: Row) -> None:
@@ -83,6 +85,7 @@ class TimelineScan:
                 return
             tag, line = text[:1], _Line(self._count, seq, text)
             self._count += 1
+            self._seq = seq
             if tag == b"a":
                 if not text.startswith(self._written[1]):
                     self._written = artifact_written(text)
@@ -92,6 +95,11 @@ class TimelineScan:
                 self._messages.append(line)
             if tag in (b"w", b"c"):
                 self._statuses.append(line)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log had all events up to the snapshot. It may be purged while it is read."""
+        return self.is_done or self._seq == self._until_seq
 
     @property
     def size(self) -> int:
