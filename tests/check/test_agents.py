@@ -13,6 +13,7 @@ from accord.client import ApiKey
 from tests.client.clerk import started
 from tests.client.sdk import serving_sdk
 from tests.drive import serving
+from tests.preview.test_client import Stranger
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 30.0
@@ -35,12 +36,12 @@ def failures(report: CheckReport) -> set[tuple[str, str]]:
 
 
 def test_the_points_are_those_of_the_groups():
-    """24 checks, 100 points."""
+    """25 checks, 100 points."""
     groups: dict[str, int] = {}
     for check in CHECKS.values():
         groups[check.group] = groups.get(check.group, 0) + check.points
     assert (len(CHECKS), groups) == (
-        24,
+        25,
         {"card": 20, "reach": 25, "send": 30, "stream": 15, "rest": 10},
     )
 
@@ -66,13 +67,30 @@ async def test_a_preview_is_checked_if_asked_for():
     async with serving(app, app.close) as url:
         report = await run_checks(url, timeout_s=PATIENCE_S, previews=["1.1"])
     assert (failures(report), report.score) == (set(), 100)
-    numbered = {
-        r.interface.split()[1]
-        for r in report.results
-        if r.id == "rest.generation" and r.status == "pass"
-    }
-    assert numbered == {"1.1"}
+    for id_ in ("rest.generation", "rest.match"):
+        passed = [r for r in report.results if r.id == id_ and r.status == "pass"]
+        assert {r.interface.split()[1] for r in passed} == {"1.1"}
     assert len({r.interface for r in report.results if " 1.1 " in r.interface}) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "generation", "wrong"),
+    [
+        ("COMPLETED", None, {"rest.generation"}),  # which has no generations to compare
+        ("COMPLETED", "3", {"rest.match"}),
+        ("INPUT_REQUIRED", "3", {"rest.match"}),
+    ],
+)
+async def test_an_agent_that_only_says_it_speaks_a_preview(state, generation, wrong):
+    """It takes a message for any generation."""
+    task = {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}}
+    if generation is not None:
+        task["generation"] = generation
+    stranger = Stranger([{"task": task}], task, streaming=False)
+    async with stranger.client() as client:
+        report = await run_checks(client.url, timeout_s=PATIENCE_S, previews=["1.1"])
+    failed = {r.id for r in report.results if r.status == "fail"}
+    assert failed & {"rest.generation", "rest.match"} == wrong
 
 
 @pytest.mark.parametrize("version", ["0.2", "0.1"])

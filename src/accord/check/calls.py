@@ -2,7 +2,7 @@
 
 They run in the order of the table and share one conversation: the task that the first message makes
 is the one that is read, listed and canceled afterwards. An agent is sent one message, a second
-one if it streams, and one that it must refuse.
+one if it streams, and one that it must refuse; with generations, another one.
 """
 
 import itertools
@@ -28,6 +28,7 @@ from ..model import (
     SendMessageRequest,
     SubscribeRequest,
     Task,
+    TaskGenerationMismatch,
     TaskNotCancelable,
     TaskNotFound,
     TaskState,
@@ -71,6 +72,7 @@ class ConversationChecks(InterfaceChecks):
             "rest.cancel": self._cancel,
             "rest.push": self._push,
             "rest.generation": self._generation,
+            "rest.match": self._match,
         }
 
     # Sending
@@ -321,6 +323,31 @@ class ConversationChecks(InterfaceChecks):
             shown = ", ".join(map(str, counted[:10]))
             return CheckVerdict("fail", f"the events of a stream have generations {shown}", fix)
         return PASS
+
+    async def _match(self) -> CheckVerdict:
+        if self.interface.expected.asked is None:
+            return self.not_part("a message for one generation of a task")
+        task = self._task
+        if task is None:
+            return self._no_task()
+        if not task.generation:
+            self.outcome = CallOutcome()
+            return skip("the task has no generation")
+        request = self._request()
+        request.message.task_id = task.id
+        self.outcome = await self.interface.call(
+            "SendMessage", request, semantics=Semantics(if_generation_match=task.generation + 1000)
+        )
+        # Which of the two is said of a task that is over is left open.
+        refused = (TaskGenerationMismatch, UnsupportedOperation)
+        if isinstance(self.outcome.error, refused if task.status.state in FINAL else refused[:1]):
+            return PASS
+        return CheckVerdict(
+            "fail",
+            f"a message for another generation of the task: {self.outcome.said}",
+            "Refuse a message with TaskGenerationMismatch if the task is not at its "
+            "ifGenerationMatch. If you have no generations, don't offer this version.",
+        )
 
     async def _push(self) -> CheckVerdict:
         declared = self.interface.card.capabilities.push_notifications is True

@@ -55,5 +55,6 @@ CHECKS = {
         Check("rest.push", 3, "Push notifications are as the card declares"),
         # of a version that is not released: it costs nobody points
         Check("rest.generation", 0, "Generations count the changes of a task"),
+        Check("rest.match", 0, "A message for another generation is refused"),
     )
 }
