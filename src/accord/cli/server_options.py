@@ -8,6 +8,7 @@ import click
 
 from ..engine.runs import Retention
 from ..model import Limits
+from ..protocol import PREVIEW_NUMBERS
 from ..push import PushSettings
 from ..server.process import LOG_FORMATS, LOG_LEVELS
 from ..server.transport import Tls
@@ -85,7 +86,9 @@ _AGENT_OPTIONS = (
         "--preview",
         "previews",
         multiple=True,
-        help="Answer a version that is not released yet, too, like 1.1. It may change.",
+        metavar="VERSION",
+        help="Serve a version of A2A that is not released yet, too "
+        f"({', '.join(PREVIEW_NUMBERS)}). It may change. May be repeated.",
     ),
     click.option(
         "--grpc-host",

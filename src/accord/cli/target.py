@@ -21,7 +21,7 @@ from ..model import (
     VersionNotSupported,
 )
 from ..net import client_tls, may_be_set
-from ..protocol import SPOKEN, is_old
+from ..protocol import PREVIEW_NUMBERS, SPOKEN, is_old
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
 from .catalog import CATALOG, resolve_reference
@@ -254,8 +254,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
                  help="The version of A2A to use. Default: the highest in the card."),
     click.option("--preview", "previews", multiple=True, metavar="VERSION",
-                 help="Speak a version of A2A that is not released yet, like 1.1, with agents that "
-                 "offer it. May be repeated."),
+                 help="Speak a version of A2A that is not released yet "
+                      f"({', '.join(PREVIEW_NUMBERS)}), with agents that offer it. It may "
+                      "change. May be repeated."),
     click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
                  help="Bearer token. Other users of this machine can see it in the process list, "
                       "and it stays in your shell's history: A2ACLI_BEARER or accord auth login "

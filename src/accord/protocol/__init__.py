@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .mending import read_mended as read_mended
     from .numbers import NEWEST as NEWEST
     from .numbers import NEWEST_OLD as NEWEST_OLD
+    from .numbers import PREVIEW_NUMBERS as PREVIEW_NUMBERS
     from .numbers import BindingName as BindingName
     from .numbers import PreviewNumber as PreviewNumber
     from .numbers import VersionNumber as VersionNumber
@@ -68,6 +69,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "texts": "shallow",
             "NEWEST": "numbers",
             "NEWEST_OLD": "numbers",
+            "PREVIEW_NUMBERS": "numbers",
             "BindingName": "numbers",
             "PreviewNumber": "numbers",
             "VersionNumber": "numbers",

@@ -2,9 +2,16 @@
 nobody names one.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
-__all__ = ["NEWEST", "NEWEST_OLD", "BindingName", "PreviewNumber", "VersionNumber"]
+__all__ = [
+    "NEWEST",
+    "NEWEST_OLD",
+    "PREVIEW_NUMBERS",
+    "BindingName",
+    "PreviewNumber",
+    "VersionNumber",
+]
 
 BindingName: TypeAlias = Literal["JSONRPC", "HTTP+JSON", "GRPC"]
 PreviewNumber: TypeAlias = Literal["1.1"]
@@ -12,3 +19,4 @@ VersionNumber: TypeAlias = Literal["0.1", "0.2", "0.3", "1.0", "1.1"]
 
 NEWEST = "1.0"  # whose shapes the model has
 NEWEST_OLD = "0.3"  # of before 1.0
+PREVIEW_NUMBERS: tuple[str, ...] = get_args(PreviewNumber)

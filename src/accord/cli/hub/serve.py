@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from ...protocol import PREVIEW_NUMBERS
 from ...server.process import set_up_log
 from ..console import say_if_not_built
 from ..group import VerbGroup
@@ -98,8 +99,8 @@ _GUESTS = {
     "--preview",
     multiple=True,
     metavar="VERSION",
-    help="Serve and speak a version of A2A that is not released yet, too, like 1.1. May be "
-    "repeated.",
+    help="Serve and speak a version of A2A that is not released yet, too "
+    f"({', '.join(PREVIEW_NUMBERS)}). It may change. May be repeated.",
 )
 @click.option(
     "--meaning",
