@@ -115,6 +115,41 @@ def test_a_host_is_known_by_its_catalog(url, tmp_path):
         assert "ai-catalog.json (which lists no agent)" in none.stderr
 
 
+def test_several_agents_of_one_port_are_named(tmp_path):
+    """Beside the card that is at the address itself, and only for that address."""
+    (tmp_path / "desk.py").write_text(
+        "from accord import Agent\none, two = Agent('Hello'), Agent('Other')\n"
+        "@one.skill\n@two.skill\ndef hi(text: str) -> str:\n    return 'hi'\n"
+    )
+    words = ("desk.py:one", "desk.py:two", "--store", "memory://")
+    with served(*words, cwd=tmp_path) as (_, url):
+        for place in (url, url.removeprefix("http://")):
+            for output in ((), ("-o", "text")):
+                shown = accord("card", "get", place, *output).stdout
+                assert "Directory" in shown
+                for name in ("Hello", "Other"):
+                    place_of_card = f"/{name.lower()}/.well-known/agent-card.json"
+                    assert any(name in line and place_of_card in line for line in shown.split("\n"))
+        assert "Other" not in accord("card", "get", f"{url}/hello").stdout
+        card = json.loads(accord("card", "get", url, "-o", "json").stdout)
+        assert card["name"] == "Directory"
+
+
+def test_names_in_a_catalog_do_no_harm_to_a_terminal(url):
+    """They are a stranger's. A catalog that can't be read costs nothing."""
+    card = json.loads(accord("card", "get", url, "-o", "json").stdout)
+    entry = {"identifier": "x", "type": CARD, "url": "/card.json"}
+    listed = [{**entry, "displayName": "One\x1b[31m\nTwo"}, {**entry, "displayName": "z" * 500}]
+    answers = {"/.well-known/agent-card.json": card, "/.well-known/ai-catalog.json": {}}
+    with serving_json(lambda path, given: answers.get(path)) as host:
+        assert "catalog" not in accord("card", "get", host).stdout
+        answers["/.well-known/ai-catalog.json"] = catalog(*listed)
+        shown = accord("card", "get", host).stdout
+        assert "\x1b" not in shown
+        assert "lists 2 agents" in shown
+        assert max(map(len, shown.split("\n"))) < 300
+
+
 def test_catalogs_that_name_others_without_end_are_left():
     asked = []
 

@@ -5,13 +5,15 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from .. import auth
 from ..check import served_card_faults, validate_card
-from ..client import NO_RETRY, AgentFault, connect
+from ..client import NO_RETRY, AgentFault, Client, connect
+from ..client.discovery import ListedAgent, get_catalog
 from ..model import (
     A2AError,
     AgentCard,
@@ -31,6 +33,8 @@ from .terminal import clean, echo, echo_json, style
 
 __all__ = ["card"]
 
+_MOST = 50  # agents of a host that are named
+
 
 @click.group(cls=VerbGroup)
 def card() -> None:
@@ -45,7 +49,7 @@ def card() -> None:
 )
 @agent_options
 def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: bool) -> None:
-    """Fetch the card of the agent at URL.
+    """Fetch the card of the agent at URL. If the host lists several agents, names them too.
 
     \b
     accord card get http://localhost:8000
@@ -53,7 +57,7 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
     """
     agent_words(target, words, 0, "one URL is enough")
     try:
-        found, faults, used = asyncio.run(_get(target, extended, validate))
+        found, faults, used, listed = asyncio.run(_get(target, extended, validate))
         signature = asyncio.run(_signature(target.url, found))
     except (A2AError, AgentFault) as error:
         raise advised(
@@ -64,23 +68,26 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
     if target.output == "json":
         echo_json(msgspec.json.format(v1.encode(found), indent=2))
     elif target.output == "text":
-        _print_fields(found, used, signature)
+        _print_fields(found, used, signature, listed)
     else:
-        _show(found, signature)
+        _show(found, signature, listed)
     if validate:
         echo("Validation: the card is valid", err=target.output == "json")
 
 
 async def _get(
     target: AgentTarget, extended: bool, validate: bool
-) -> tuple[AgentCard, list[str], str]:
-    """Return the card, what is wrong with it if that is asked for, and the interface in use."""
+) -> tuple[AgentCard, list[str], str, list[ListedAgent]]:
+    """Return the card, what is wrong with it if that is asked for, the interface in use, and the
+    agents of the host.
+    """
     async with target.connected(NO_RETRY, checks=False) as agent:
         used = f"{agent.binding} {agent.version} {agent.url}"
+        listed = await _listed(agent, target.url) if target.output != "json" else []
         if not extended:
             options = target.connect_options() if validate else {}
             faults = await served_card_faults(target.url, **options) if validate else []
-            return agent.card, faults, used
+            return agent.card, faults, used, listed
         if not agent.card.capabilities.extended_agent_card:
             raise UnsupportedOperation(
                 f"{agent.card.name}: the card says that there is no extended card"
@@ -92,7 +99,20 @@ async def _get(
             )
         value = await agent.connection.call("GetExtendedAgentCard", GetExtendedCardRequest())
         faults = validate_card(value, agent.connection.found.origin) if validate else []
-        return await agent.connection.adopt(value), faults, used
+        return await agent.connection.adopt(value), faults, used, listed
+
+
+async def _listed(agent: Client, url: str) -> list[ListedAgent]:
+    """Return the agents that the catalog of a host lists, if there are several."""
+    connection = agent.connection
+    origin = connection.found.origin
+    if not origin or urlsplit(url if "://" in url else f"//{url}").path.strip("/"):
+        return []
+    try:
+        catalog = await get_catalog(origin, connection.found.http, connection.budget)
+    except (A2AError, AgentFault):
+        return []  # the card is what was asked for
+    return catalog.agents if len(catalog.agents) > 1 else []
 
 
 async def _signature(url: str, found: AgentCard) -> str:
@@ -178,7 +198,7 @@ async def _fetch(url: str, trust: "auth.Trust | None" = None) -> AgentCard:
         return agent.card
 
 
-def _print_fields(found: AgentCard, used: str, signature: str) -> None:
+def _print_fields(found: AgentCard, used: str, signature: str, listed: list[ListedAgent]) -> None:
     can = found.capabilities
     rows = [
         ("Name", found.name),
@@ -197,6 +217,7 @@ def _print_fields(found: AgentCard, used: str, signature: str) -> None:
         *(("Skill", f"{skill.id} ({skill.name})") for skill in found.skills),
         *(("Extension", extension.uri) for extension in can.extensions),
         ("Signature", signature),
+        *(("Agent at this host", f"{one.name} {one.url}") for one in listed[:_MOST]),
     ]
     for label, value in rows:
         echo(f"{label}: {' '.join(clean(value).split())}")
@@ -211,7 +232,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, max(columns - indent, 20)) or [""]
 
 
-def _show(found: AgentCard, signature: str) -> None:
+def _show(found: AgentCard, signature: str, listed: list[ListedAgent]) -> None:
     echo(style(found.name, bold=True), f" {found.version}\n{found.description}\n")
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
@@ -233,3 +254,7 @@ def _show(found: AgentCard, signature: str) -> None:
     if found.security_schemes:
         echo(f"asks for: {', '.join(found.security_schemes)}")
     echo(f"signature: {signature}")
+    if listed:
+        echo(f"\nThe catalog of this host lists {len(listed)} agents:")
+        for one in listed[:_MOST]:
+            echo(f"  {' '.join(one.name.split())}   {one.url}")

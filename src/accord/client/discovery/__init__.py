@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .cards import card_of as card_of
     from .cards import fetch_card as fetch_card
     from .cards import get_card as get_card
+    from .cards import get_catalog as get_catalog
     from .cards import read_json as read_json
     from .cards import verify_card as verify_card
     from .catalog import CARD_TYPES as CARD_TYPES
@@ -35,6 +36,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "card_of": "cards",
             "fetch_card": "cards",
             "get_card": "cards",
+            "get_catalog": "cards",
             "read_json": "cards",
             "verify_card": "cards",
             "walk_catalog": "catalog",

@@ -2,6 +2,7 @@
 over.
 """
 
+import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ from ...protocol import NEWEST, lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
 from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
-from .catalog import CATALOG_PLACE, agents_in
+from .catalog import CATALOG_PLACE, ListedAgent, agents_in
 from .repair import NoInterface, read_card
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "card_of",
     "fetch_card",
     "get_card",
+    "get_catalog",
     "open_card",
     "read_json",
     "verify_card",
@@ -210,33 +212,54 @@ async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) ->
     where = parse_url(url)
     if where.path.endswith(".json") or "/.well-known/" in where.path:
         return None
-    place = str(where._replace(path=CATALOG_PLACE, query=""))
-    answer = await _get(place, http, budget, None)
-    if answer.status != 200:
-        tried.append(f"{safe_url(place)} (HTTP {answer.status})")
+    catalog = await get_catalog(url, http, budget)
+    place, listed = catalog.place, catalog.agents
+    if catalog.status != 200:
+        tried.append(f"{safe_url(place)} (HTTP {catalog.status})")
         return None
-    try:
-        listed = agents_in(read_json(answer.body, place, budget), place)
-    except BadCard:  # many servers answer any path with a page
-        listed = []
     if not listed:
         tried.append(f"{safe_url(place)} (which lists no agent)")
         return None
     if len(listed) > 1:
         names = ", ".join(f"{agent.name!r} ({safe_url(agent.url)[:200]})" for agent in listed[:20])
+        more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
         raise BadCard(
             safe_url(url),
-            f"its catalog lists {len(listed)} agents: {names}; connect to the card of one of them",
+            f"its catalog lists {len(listed)} agents: {names}{more}; connect to the card of one of "
+            "them",
             cause="several",
         )
-    server = answer.headers.get("Server") or ""
     if listed[0].card is not None:
-        return CardFile(place, _encode(listed[0].card), server)
+        return CardFile(place, _encode(listed[0].card), catalog.server)
     found = await _get(listed[0].url, http, budget, None)
     if found.status != 200:
         tried.append(f"{safe_url(listed[0].url)} (HTTP {found.status})")
         return None
     return CardFile(listed[0].url, found.body, found.headers.get("Server") or "")
+
+
+class HostCatalog(NamedTuple):
+    """The AI Catalog of a host, as it was answered."""
+
+    place: str  # its URL
+    status: int
+    agents: list[ListedAgent]
+    server: str  # what gave it calls itself; empty if it does not say
+
+
+async def get_catalog(url: str, http: Http, budget: Budget) -> HostCatalog:
+    """Return the catalog of the host of `url`. It lists no agent if there is none that can be read.
+
+    Raises:
+        AgentFault: The host can't be reached.
+    """
+    place = str(parse_url(url)._replace(path=CATALOG_PLACE, query=""))
+    answer = await _get(place, http, budget, None)
+    agents: list[ListedAgent] = []
+    if answer.status == 200:
+        with contextlib.suppress(BadCard):  # many servers answer any path with a page
+            agents = agents_in(read_json(answer.body, place, budget), place)
+    return HostCatalog(place, answer.status, agents, answer.headers.get("Server") or "")
 
 
 def read_json(body: bytes, url: str, budget: Budget) -> Any:
