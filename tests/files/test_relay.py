@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from accord import Agent, File, connect
+from accord import Agent, BodyTooLarge, File, connect
 from accord.model import FILES, A2AError, Limits, TaskState
 from tests.files.test_files import BOB, MB, agent_of, fetch, names_in, pattern, served, upload
 
@@ -62,6 +63,53 @@ async def test_a_file_that_the_relay_can_not_take_fails_the_task() -> None:
     assert behind not in repr(task.artifacts)
 
 
+def card_of(request: web.Request, *extensions: Any) -> dict[str, Any]:
+    """The card of an agent of other makers."""
+    base = str(request.url.origin())
+    return {
+        "name": "Other",
+        "description": "Is not made with Accord.",
+        "version": "1",
+        "supportedInterfaces": [
+            {"url": base, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ],
+        "capabilities": {"extensions": list(extensions)},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "s", "description": "s", "tags": ["s"]}],
+    }
+
+
+@pytest.mark.parametrize("is_relayed", [False, True], ids=["client", "relay"])
+async def test_a_large_file_for_an_agent_that_takes_no_uploads_is_refused(
+    is_relayed: bool, tmp_path: Path
+) -> None:
+    """It would be in memory as a whole, several times. The error names the limit, and ways out."""
+
+    async def card(request: web.Request) -> web.Response:
+        return web.json_response(card_of(request))
+
+    async def never(request: web.Request) -> web.Response:
+        raise AssertionError("nothing is sent")
+
+    with (tmp_path / "film.mp4").open("wb") as film:
+        film.truncate(17 * MB)
+    app = web.Application()
+    app.router.add_get("/.well-known/agent-card.json", card)
+    app.router.add_post("/", never)
+    words = r"film.mp4 has 17825792 bytes. This agent takes no uploads .* up to 16777216 bytes"
+    async with TestServer(app) as behind:
+        if not is_relayed:
+            async with connect(str(behind.make_url(""))) as client:
+                with pytest.raises(BodyTooLarge, match=words):
+                    await client.send(File.path(tmp_path / "film.mp4"))
+            return
+        relay = await asyncio.to_thread(Agent.proxy, str(behind.make_url("")), name="Relay")
+        async with served(relay) as (_, url), connect(url) as client:
+            with pytest.raises(BodyTooLarge, match=words):
+                await client.send(File.path(tmp_path / "film.mp4"))
+
+
 async def test_a_file_without_an_end_is_cut_off() -> None:
     """An agent that sends bytes for ever must not fill the disk of the relay."""
     sent = 0
@@ -87,21 +135,8 @@ async def test_a_file_without_an_end_is_cut_off() -> None:
         return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
     async def card(request: web.Request) -> web.Response:
-        base = str(request.url.origin())
-        params = {"url": f"{base}/files", "limit": 1 << 40, "inline": 1}
-        way = {"url": base, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        return web.json_response(
-            {
-                "name": "Endless",
-                "description": "Has a file without an end.",
-                "version": "1",
-                "supportedInterfaces": [way],
-                "capabilities": {"extensions": [{"uri": FILES, "params": params}]},
-                "defaultInputModes": ["text/plain"],
-                "defaultOutputModes": ["text/plain"],
-                "skills": [{"id": "s", "name": "s", "description": "s", "tags": ["s"]}],
-            }
-        )
+        params = {"url": f"{request.url.origin()}/files", "limit": 1 << 40, "inline": 1}
+        return web.json_response(card_of(request, {"uri": FILES, "params": params}))
 
     app = web.Application()
     app.router.add_get("/.well-known/agent-card.json", card)

@@ -1,5 +1,6 @@
 """Saving what an agent made to disk, under names that stay in their folder."""
 
+import functools
 import json
 import mimetypes
 import re
@@ -12,6 +13,7 @@ from msgspec import UNSET
 
 from ..client import Client
 from ..model import Artifact, Part, Task
+from .progress import transfer_line
 
 __all__ = ["Fetched", "fetch_files", "save_files", "save_task"]
 
@@ -23,10 +25,15 @@ _UNFIT = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"|?*\\/]')
 
 async def fetch_files(agent: Client, parts: Iterable[Part]) -> Fetched:
     """Fetch the files among parts that are in the agent's own file store. Large ones are on the
-    disk, and what breaks off is gone on with.
+    disk, and what breaks off is gone on with. A person who watches sees how far it is.
     """
-    urls = (part.url for part in parts if isinstance(part.url, str))
-    return {url: await agent.open_file(url) for url in urls if agent.has_file(url)}
+    show = transfer_line("fetching")
+    fetched: dict[str, IO[bytes]] = {}
+    for part in parts:
+        if isinstance(part.url, str) and agent.has_file(part.url):
+            shown = functools.partial(show, part.filename or "file") if show is not None else None
+            fetched[part.url] = await agent.open_file(part.url, on_fetched=shown)
+    return fetched
 
 
 def save_files(parts: list[Part], folder: Path, fetched: Fetched) -> list[Path]:

@@ -3,9 +3,12 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["ProgressLine", "clear_line"]
+from .terminal import clean
+
+__all__ = ["ProgressLine", "clear_line", "transfer_line"]
 
 AFTER_S = 1.0  # what is quicker needs none
 TURN_S = 0.2
@@ -71,3 +74,22 @@ def clear_line() -> None:
     if sys.stderr.isatty():
         sys.stderr.write(_CLEAR)
         sys.stderr.flush()
+
+
+def transfer_line(verb: str) -> Callable[[str, int, int], None] | None:
+    """Return what shows on one line how much of a file has been sent or fetched: it is called with
+    the name, the bytes so far, and all of them. None if stderr is no terminal.
+    """
+    if not sys.stderr.isatty():
+        return None
+    last = ""
+
+    def show(name: str, done: int, size: int) -> None:
+        nonlocal last
+        line = f"{verb} {clean(name)[:_WIDTH]}: {100 * done // max(size, 1)} %"
+        if line != last:
+            sys.stderr.write(f"{_CLEAR}{line}" + ("\n" if done >= size else ""))
+            sys.stderr.flush()
+        last = line
+
+    return show

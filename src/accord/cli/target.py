@@ -3,7 +3,6 @@
 import functools
 import json
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -26,6 +25,7 @@ from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
 from .catalog import CATALOG, resolve_reference
 from .login import login_at
+from .progress import transfer_line
 from .settings import CONFIG, OutputForm, Setting, look_up
 from .terminal import secho
 from .wire import wire_shown
@@ -126,7 +126,7 @@ class AgentTarget(msgspec.Struct):
             self.url,
             retry=retry or retry_for(self.retry_max_time),
             budget=Budget(poll_s=self.poll_s),
-            on_upload=show_upload if sys.stderr.isatty() else None,
+            on_upload=transfer_line("uploading"),
             **self.connect_options(),
             **options,
         )
@@ -411,9 +411,3 @@ STREAM = click.option(
     is_flag=True,
     help="Show what the agent does as it happens. With -o json: one object per line.",
 )
-
-
-def show_upload(name: str, sent: int, size: int) -> None:
-    """Show on one line how much of a file has been uploaded."""
-    end = "\n" if sent >= size else ""
-    secho(f"\ruploading {name}: {100 * sent // max(size, 1)} %{end}", err=True, nl=False)

@@ -4,7 +4,7 @@ import asyncio
 import difflib
 import hashlib
 import weakref
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -606,14 +606,19 @@ class Client:
         place = upload_place(self.card)
         return place is not None and url.startswith(f"{place.url}/")
 
-    async def open_file(self, url: str, limit: int | None = None) -> IO[bytes]:
+    async def open_file(
+        self,
+        url: str,
+        limit: int | None = None,
+        on_fetched: Callable[[int, int], None] | None = None,
+    ) -> IO[bytes]:
         """Fetch a file that the agent names, of any size if it is the agent's own and there is no
-        limit.
+        limit. `on_fetched` is called with the bytes that have come, and all of them.
 
         Raises:
             AgentFault: It can't be had, or is larger.
         """
-        return await self.connection.open_url(url, limit)
+        return await self.connection.open_url(url, limit, on_fetched)
 
     # Used by streams
 

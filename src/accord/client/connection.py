@@ -26,7 +26,7 @@ from ..model import (
     UnsupportedOperation,
     VersionNotSupported,
 )
-from ..net import Http, fetch_file, origin_of
+from ..net import Http, OnFetched, fetch_file, origin_of
 from ..observe import NO_TRACE, outgoing, tracing
 from ..protocol import DEFAULT_SEMANTICS, Semantics, spoken_version
 from .bindings import Binding, Extra, Items
@@ -175,14 +175,16 @@ class AgentConnection:
         if found is not None:
             await found.close()
 
-    async def open_url(self, url: str, limit: int | None) -> IO[bytes]:
+    async def open_url(
+        self, url: str, limit: int | None, on_fetched: OnFetched | None = None
+    ) -> IO[bytes]:
         """Fetch a file that the agent names. Credentials go to the agent's own address only, and
         only a file there may have any size.
         """
         await self._open()
         if limit is None and origin_of(url) != origin_of(self.interface.url):
             limit = MAX_FETCHED
-        return await fetch_file(self.found.http, url, limit)
+        return await fetch_file(self.found.http, url, limit, on_fetched)
 
     async def _upload(self, request: SendMessageRequest) -> None:
         """Have the large files of a message uploaded, if the agent takes uploads."""

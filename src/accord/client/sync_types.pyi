@@ -203,7 +203,12 @@ class SyncClient:
         trace: TracebackType | None,
     ) -> None: ...
     def has_file(self, url: str) -> bool: ...
-    def open_file(self, url: str, limit: int | None = None) -> IO[bytes]: ...
+    def open_file(
+        self,
+        url: str,
+        limit: int | None = None,
+        on_fetched: Callable[[int, int], None] | None = None,
+    ) -> IO[bytes]: ...
 
 class SyncReply:
     task: Task | None

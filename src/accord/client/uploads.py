@@ -36,6 +36,7 @@ __all__ = [
 
 PIECE = 8 << 20  # bytes in one request
 LARGE = 2 << 20  # a file that is uploaded, unless the card says something else
+MOST_READ = 16 << 20  # of a file on the disk for an agent that takes no uploads
 TIMEOUT_S = 120.0
 MAX_CUTS = 10  # in a row, without a byte in between
 PAUSE_S = 0.5
@@ -81,7 +82,8 @@ async def upload_parts(
     disk are read.
 
     Raises:
-        BodyTooLarge: A file is larger than the agent takes.
+        BodyTooLarge: A file is larger than the agent takes, or too large for a message to an
+            agent that takes no uploads.
         AgentFault: The upload failed, also when it was tried again.
     """
     parts = list(message.parts)
@@ -92,8 +94,19 @@ async def upload_parts(
             parts[n] = await _Uploading(http, place, part, path, size, on_progress).run()
         elif path is not None:
             assert isinstance(part, PathPart)  # it has a path
+            if size > MOST_READ:
+                raise _no_uploads(part, size)
             parts[n] = await asyncio.to_thread(part.read)
     message.parts = parts
+
+
+def _no_uploads(part: Part, size: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"{part.filename or 'the file'} has {size} bytes. This agent takes no uploads (its card "
+        f"has no extension {FILES}), and a file of up to {MOST_READ} bytes goes into the message. "
+        "Send a link, File(url=...), or the bytes, File(data), if it takes messages of that size",
+        limit=str(MOST_READ),
+    )
 
 
 def _size(part: Part) -> int:

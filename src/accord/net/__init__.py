@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import TooSlow as TooSlow
     from .errors import Unreachable as Unreachable
     from .errors import why as why
+    from .files import OnFetched as OnFetched
     from .files import fetch_file as fetch_file
     from .guard import Guard as Guard
     from .guard import NotPublic as NotPublic
@@ -74,6 +75,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "backoff_s": "backoff",
             "client_tls": "tls",
             "egress_words": "guard",
+            "OnFetched": "files",
             "fetch_file": "files",
             "guard_beside": "guard",
             "host_of": "url",

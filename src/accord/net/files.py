@@ -9,14 +9,15 @@ import base64
 import hashlib
 import re
 import tempfile
-from typing import IO
+from collections.abc import Callable
+from typing import IO, TypeAlias
 from urllib.parse import urljoin
 
 from ..model import whole_number
 from .errors import BadAnswer, ConnectionLost, FileTooLarge, TooSlow
 from .http import Http, Request, ResponseBody
 
-__all__ = ["fetch_file"]
+__all__ = ["OnFetched", "fetch_file"]
 
 SPILL_BYTES = 1 << 20  # a file beyond that is on the disk while it comes
 MAX_REDIRECTS = 3
@@ -28,16 +29,21 @@ _MOVED = (301, 302, 303, 307, 308)
 _DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/=]{1,88}):")
 
 
-async def fetch_file(http: Http, url: str, limit: int | None) -> IO[bytes]:
+OnFetched: TypeAlias = Callable[[int, int], None]  # bytes that have come, bytes in all
+
+
+async def fetch_file(
+    http: Http, url: str, limit: int | None, on_fetched: OnFetched | None = None
+) -> IO[bytes]:
     """Return the content of a URL as an open temporary file, at its beginning. Without a limit it
-    may have any size.
+    may have any size. `on_fetched` is called while it comes, if the server says how much there is.
 
     Every address, also one it is redirected to, goes through `http`, whose guard decides.
 
     Raises:
         AgentFault: It can't be had: not reached, refused, or larger than `limit` bytes.
     """
-    fetched = _Fetched(http, url, limit)
+    fetched = _Fetched(http, url, limit, on_fetched)
     try:
         await fetched.fetch()
     except BaseException:
@@ -50,10 +56,14 @@ async def fetch_file(http: Http, url: str, limit: int | None) -> IO[bytes]:
 class _Fetched:
     """A file as far as it has come."""
 
-    def __init__(self, http: Http, url: str, limit: int | None) -> None:
+    def __init__(
+        self, http: Http, url: str, limit: int | None, on_fetched: OnFetched | None
+    ) -> None:
         self._http = http
         self._url = url
         self._limit = limit
+        self._on_fetched = on_fetched
+        self._whole: int | None = None  # bytes there are, if the server says so
         self._etag = ""
         self._digest = b""
         self._hash = hashlib.sha256()
@@ -112,6 +122,8 @@ class _Fetched:
         most = self._limit - self.size if self._limit is not None else None
         if most is not None and length is not None and whole_number(length, most) is None:
             raise self._too_large()
+        rest = whole_number(length) if length is not None else None
+        self._whole = self.size + rest if rest is not None else None
 
     def _add(self, chunk: bytes) -> None:
         self.size += len(chunk)
@@ -119,6 +131,8 @@ class _Fetched:
             raise self._too_large()
         self._hash.update(chunk)
         self.file.write(chunk)
+        if self._on_fetched is not None and self._whole is not None:
+            self._on_fetched(self.size, self._whole)
 
     def _too_large(self) -> FileTooLarge:
         return FileTooLarge(
