@@ -19,7 +19,7 @@ SOURCE = Path(accord.__file__).parent
 ORDER = [
     {"extras", "lazy", "slug"},
     {"model", "forks", "private", "sockets"},
-    {"net", "siblings"},
+    {"net", "pump", "siblings"},
     {"protocol", "auth", "store", "observe"},
     {"files", "schema"},
     {"engine", "push", "client"},

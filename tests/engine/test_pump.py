@@ -1,12 +1,14 @@
 """Background loops: one policy for errors."""
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
 
-from accord.engine import Pump
+from accord import pump as pump_module
 from accord.model import Unavailable
+from accord.pump import Pump
 from accord.store import CommitFailed
 from tests.processes import until
 
@@ -31,12 +33,59 @@ async def test_whatever_a_round_raises_the_loop_goes_on(caplog: pytest.LogCaptur
     say.
     """
     work = Work(Unavailable("away"), CommitFailed("full"), KeyError("x"))
-    pump = Pump("counting", work, log=log_, retry_s=lambda: 0.0)
+    pump = Pump("counting", work, log=log_, retry_s=lambda: 0.0, waits_for=(CommitFailed,))
     pump.start()
     await until(lambda: work.rounds == 4 and pump.is_idle)
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     pump.wake()
     await until(lambda: work.rounds == 5 and pump.is_idle)
+
+
+async def test_what_fails_again_and_again_is_logged_once_and_so_is_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    work = Work(*(KeyError("x") for _ in range(5)), KeyError("y"), KeyError("y"))
+    pump = Pump("counting", work, log=log_, retry_s=lambda: 0.0)
+    pump.start()
+    await until(lambda: work.rounds == 8 and pump.is_idle)
+    assert [record.getMessage() for record in caplog.records] == [
+        "counting: failed, and is tried again",
+        "counting: failed, and is tried again",
+        "counting: works again",
+    ]
+
+
+async def test_a_store_of_another_kind_is_waited_for_too(caplog: pytest.LogCaptureFixture) -> None:
+    work = Work(ConnectionError("away"))
+    pump = Pump("counting", work, log=log_, retry_s=lambda: 0.0, waits_for=(OSError,))
+    pump.start()
+    await until(lambda: work.rounds == 2 and pump.is_idle)
+    assert caplog.records == []
+
+
+async def test_a_round_that_does_not_heed_its_end_holds_up_no_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A database that does not answer must not keep a process from stopping, or from starting the
+    loop anew.
+    """
+    monkeypatch.setattr(pump_module, "END_S", 0.01)
+    answered, rounds = asyncio.Event(), list[int]()
+
+    async def work() -> bool:
+        rounds.append(1)
+        while len(rounds) == 1 and not answered.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await answered.wait()
+        return False
+
+    pump = Pump("hanging", work, log=log_)
+    pump.start()
+    await until(lambda: len(rounds) == 1)
+    await pump.stop()
+    pump.start()
+    await until(lambda: len(rounds) == 2 and pump.is_idle)
+    answered.set()
 
 
 async def test_it_works_when_it_is_woken_and_not_after_it_was_stopped() -> None:

@@ -17,11 +17,13 @@ from tests.engine.processes import Process, message, text_of, until
 from tests.postgres import schema_url
 
 SECONDS = 30
-# What goes on by itself: connections being made, heartbeats, polls, totals, old posts.
+# What goes on by itself: connections being made, heartbeats, polls, totals, old posts, and what is
+# looked for every second: orphans, and what is due.
 BACKGROUND = re.compile(
     r"^\s*(LISTEN|UNLISTEN|SET|BEGIN|COMMIT|UPDATE \S+replicas|SELECT id, beats|WITH patient"
     r"|DELETE FROM \S+posts|SELECT DISTINCT t\.key|SELECT key, pos)"
-    r"|pg_stat_activity|set_config|typeinfo|pg_notify\('|FROM \S+deltas RETURNING|advisory",
+    r"|pg_stat_activity|set_config|typeinfo|pg_notify\('|FROM \S+deltas RETURNING|advisory"
+    r"|SKIP LOCKED|WHERE died IS NOT NULL",
 )
 
 
@@ -101,8 +103,7 @@ async def two(agent: Agent) -> AsyncIterator[tuple[Process, Process]]:
 
 def has_sent(process: Process) -> bool:
     """Whether no wake-up is on its way, which would be counted with what comes next."""
-    sending = process.app._engine.tasks.store._wakes._sending
-    return sending is None or sending.done()
+    return bool(process.app._engine.tasks.store._wakes._sender.is_idle)
 
 
 def to(skill: str, text: str, **more: Any) -> dict[str, Any]:

@@ -261,8 +261,8 @@ async def test_a_loop_that_stands_for_good_stops_its_heart(
     other = await postgres_box.another()
     assert isinstance(other, PostgresStore)
     other._heartbeat.moved_s -= 1_000
-    for task in other._running:
-        task.cancel()  # nothing tells the heart any more that the loop moves
+    for pump in other._pumps:
+        pump.cancel()  # nothing tells the heart any more that the loop moves
     await until(lambda: rows(postgres_box, "SELECT 1 FROM {s}.replicas WHERE died IS NOT NULL"))
 
 

@@ -48,9 +48,11 @@ async def test_a_wake_up_that_could_not_be_sent_is_sent_again(
     assert sent == [{"s_2": "a"}, {"s_2": "a", "s_3": "b"}, {"s_2": "a", "s_3": "b"}]
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["slow", "away"])
+@pytest.mark.parametrize(
+    "fails", [None, TimeoutError(), KeyError("x")], ids=["slow", "away", "broken"]
+)
 async def test_polling_goes_on_soon_after_a_database_that_was_slow(
-    monkeypatch: pytest.MonkeyPatch, fails: bool
+    monkeypatch: pytest.MonkeyPatch, fails: Exception | None
 ) -> None:
     """The pause after a look that took long is bounded: without NOTIFY all messages wait for it."""
     slow_s = 0.5
@@ -65,8 +67,8 @@ async def test_polling_goes_on_soon_after_a_database_that_was_slow(
             is_again.set()
             return []
         await asyncio.sleep(slow_s)
-        if fails:
-            raise TimeoutError
+        if fails is not None:
+            raise fails
         return []
 
     async with waking(query) as wakes:

@@ -7,14 +7,12 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .offloading import LARGE as LARGE
     from .offloading import offload as offload
-    from .pump import Pump as Pump
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "LARGE": "offloading",
-            "Pump": "pump",
             "offload": "offloading",
         },
     )

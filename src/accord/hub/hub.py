@@ -8,11 +8,11 @@ from ..agent import Agent
 from ..app import App
 from ..auth import Authenticator, Caller
 from ..console import Console, OpenIdLogin
-from ..engine import Pump
 from ..engine.skills import definition_of
 from ..model import A2AError, Limits
 from ..net import Http, Network, origin_of
 from ..operations import Service
+from ..pump import Pump
 from ..push import PushSettings
 from ..server.process import is_local
 from ..store import HUB, TASKS, Database, Store, open_store

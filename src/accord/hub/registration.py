@@ -1,10 +1,10 @@
 """An agent that registers itself at a hub: says that it is there, that it lives, that it goes."""
 
-import asyncio
 import contextlib
 import logging
 
 from ..net import AgentFault
+from ..pump import Pump
 from .rest import HubRefused, RestClient
 
 __all__ = ["SelfRegistration"]
@@ -24,26 +24,31 @@ class SelfRegistration:
         self._heartbeat_s = heartbeat_s
         self._name = name  # empty: the hub makes one from the card
         self._entry = ""  # what the hub calls us
-        self._heartbeats: asyncio.Task[None] | None = None
+        self._address = ""
+        self._complaint = ""  # what was logged last, while the hub does not take us
+        self._heartbeats = Pump(
+            "registering at a hub",
+            self._heartbeat,
+            log=log_,
+            pause_s=lambda: self._heartbeat_s,
+            retry_s=lambda: self._heartbeat_s,
+        )
 
     def start(self, address: str) -> None:
         """Register the agent that is served at `address`, and send heartbeats from now on."""
-        self._heartbeats = asyncio.get_running_loop().create_task(self._heartbeat(address))
+        self._address = address
+        self._heartbeats.start()
 
     async def open(self) -> None:
         """There is nothing to register before the agent is served."""
 
     async def drain(self) -> None:
-        running, self._heartbeats = self._heartbeats, None
-        if running is None:
-            return
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-        if self._entry:
+        await self._heartbeats.stop()
+        entry, self._entry = self._entry, ""
+        if entry:
             with contextlib.suppress(AgentFault, HubRefused):
                 await self._hub.call(
-                    *("POST", f"/agents/{self._entry}/heartbeat", {"leaving": True}),
+                    *("POST", f"/agents/{entry}/heartbeat", {"leaving": True}),
                     timeout_s=_LEAVE_S,
                 )
 
@@ -57,23 +62,21 @@ class SelfRegistration:
     def trouble(self) -> str:
         return ""  # an agent works without its hub
 
-    async def _heartbeat(self, address: str) -> None:
-        said = ""
-        while True:
-            try:
-                await self._once(address)
-                said = ""
-            except (AgentFault, HubRefused) as error:
-                fix = f"; {error.fix}" if isinstance(error, HubRefused) and error.fix else ""
-                if str(error) != said:  # once, not with every heartbeat
-                    log_.warning("not registered at %s: %s%s", self._hub.url, error, fix)
-                said = str(error)
-            await asyncio.sleep(self._heartbeat_s)
+    async def _heartbeat(self) -> bool:
+        try:
+            await self._once()
+            self._complaint = ""
+        except (AgentFault, HubRefused) as error:
+            fix = f"; {error.fix}" if isinstance(error, HubRefused) and error.fix else ""
+            if str(error) != self._complaint:  # once, not with every heartbeat
+                log_.warning("not registered at %s: %s%s", self._hub.url, error, fix)
+            self._complaint = str(error)
+        return False
 
-    async def _once(self, address: str) -> None:
+    async def _once(self) -> None:
         if not self._entry:
             settings = {"heartbeats": True, "changes": "follow"}
-            new = {"url": address, "name": self._name, "settings": settings}
+            new = {"url": self._address, "name": self._name, "settings": settings}
             found = await self._hub.call("POST", "/agents", new)
             self._entry = found["name"]
             log_.info("registered at %s as %s (%s)", self._hub.url, self._entry, found["state"])

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from ..engine import Pump
 from ..engine.log import Event
 from ..engine.tasks import Tasks
 from ..model import MethodNotFound, Unavailable
@@ -23,6 +22,7 @@ from ..net import CircuitBreaker
 from ..observe import Trace
 from ..protocol import Codec
 from ..protocol.v1 import codec as v1
+from ..pump import Pump
 from ..store import CommitFailed, DeadLetter, Namespace, Outcome, Push
 from .delivery import AttemptResult, Deliverer, Notification, Verdict
 from .hooks import Hook, Hooks
@@ -92,6 +92,7 @@ class Outbox:
             self._settle_all,
             log=log_,
             retry_s=lambda: RETRY_S,
+            waits_for=(CommitFailed,),
         )
         self._is_unsettled = False  # outcomes could not be stored yet
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
@@ -103,6 +104,7 @@ class Outbox:
             log=log_,
             pause_s=self._until_next,
             retry_s=lambda: RETRY_S,
+            waits_for=(CommitFailed,),
         )
 
     def open(self) -> None:

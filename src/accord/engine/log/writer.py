@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ...model import A2AError, Limits, Unavailable
 from ...net import backoff_s
+from ...pump import Pump
 from ...store import (
     Append,
     CommitFailed,
@@ -24,7 +25,6 @@ from ...store import (
     is_armed,
     point,
 )
-from ..pump import Pump
 
 if TYPE_CHECKING:
     from ...observe import Metrics

@@ -6,10 +6,10 @@ from collections.abc import Collection, Coroutine
 from typing import Any
 
 from ...model import FINAL, A2AError
+from ...pump import Pump
 from ...store import Namespace, Record, Row, Store, is_full_piece
 from ..log import state_of
 from ..ownership import Directory
-from ..pump import Pump
 from .tail import Tail
 from .watches import Watches
 

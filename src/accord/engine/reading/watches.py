@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from ...model import A2AError
+from ...pump import Pump
 from ...store import Namespace, Record, Store
-from ..pump import Pump
 
 __all__ = ["Watches"]
 

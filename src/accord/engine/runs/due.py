@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...model import A2AError, TaskState, Unavailable
+from ...pump import Pump
 from ...store import Can, Record
 from ..durable import read_history
 from ..log import FORMAT, WORKED_ON, Log, Worked
-from ..pump import Pump
 from .messages import set_status
 from .recovery import BROKEN, UNANSWERED
 from .retention import age_ms

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from ...model import FINAL, Task, TaskState
 from ...protocol.v1 import codec as v1
+from ...pump import Pump
 from ...store import Namespace
 from ..log import Event, Ids, Log
-from ..pump import Pump
 from ..skills import AgentDefinition
 from ..tasks import Tasks
 from ..threads import Threads

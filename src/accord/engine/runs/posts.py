@@ -20,9 +20,9 @@ from ...model import (
 )
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
+from ...pump import Pump
 from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import NOBODY, Log, PostRefused, Sender
-from ..pump import Pump
 from ..reading import Receipt, View
 from .delivery import Incoming
 from .refusals import check_generation

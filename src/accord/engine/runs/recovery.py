@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ...model import A2AError, TaskState, Unavailable
 from ...net import backoff_s
+from ...pump import Pump
 from ...store import FOREVER_MS, Can, Record
 from ..durable import History, read_history
 from ..log import FORMAT, Asked, AskExpired, Attempt, Created, Log, Mismatched, Numbered, Turn
 from ..ownership import OwnershipAudit
-from ..pump import Pump
 from .lifecycle import State
 from .messages import set_status
 from .retention import age_ms

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...pump import Pump
 from ...store import FOREVER_MS, Ages, CommitFailed, StoreClock
-from ..pump import Pump
 from ..tasks import tasks as tasks_
 from .lifecycle import State
 from .run import Run
@@ -85,6 +85,7 @@ class Upkeep:
             log=log_,
             pause_s=lambda: CHECK_S,
             retry_s=lambda: CHECK_S,
+            waits_for=(CommitFailed,),
         )
         self._guard = Pump("guard", self._stop_alone, log=log_, pause_s=lambda: SURE_S)
 

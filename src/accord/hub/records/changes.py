@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ...engine import Pump
+from ...pump import Pump
 from ...store import Database, Sql, SqlRow
 
 __all__ = ["Change", "Changes"]

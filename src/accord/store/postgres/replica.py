@@ -15,6 +15,7 @@ import asyncpg
 import msgspec
 
 from ...model import Unavailable
+from ...pump import Pump
 from ..clock import elapsed_s
 from ..contract import Fenced, Wake
 from ..failpoints import point
@@ -41,7 +42,7 @@ from .readers import Readers
 from .schema import migrate_database
 from .session import READ_S
 from .upkeep import PostgresUpkeep
-from .wake import Wakes, end
+from .wake import Wakes
 from .writer import SETTINGS, CommitWriter
 
 __all__ = ["PostgresReplica"]
@@ -50,6 +51,7 @@ log_ = logging.getLogger("accord")
 
 READING, BEATING = "reading", "the connection of the heartbeat"
 OLDEST_SERVER = (14,)
+MOVE_S = 0.5  # how often the heartbeat is shown that the loop moves, and connections are given back
 MERGE_S = 5.0  # how often changes of totals are merged
 
 
@@ -79,8 +81,22 @@ class PostgresReplica:
         self._faults = Faults()
         self._is_pooled = False
         self._readers: Readers | None = None
-        self._running: list[asyncio.Task[None]] = []
         self.upkeep = PostgresUpkeep(self)
+        self._pumps = [
+            self._pump("the heartbeat's loop", self._move, MOVE_S),
+            self._pump("connections of readers", self._give_back, MOVE_S),
+            self._pump("totals", self._merge_totals, MERGE_S),
+        ]
+
+    def _pump(self, name: str, work: Callable[[], Awaitable[bool]], pause_s: float) -> Pump:
+        return Pump(
+            name,
+            work,
+            log=log_,
+            pause_s=lambda: pause_s,
+            retry_s=lambda: pause_s,
+            waits_for=BROKEN,
+        )
 
     @property
     def is_sure(self) -> bool:
@@ -208,7 +224,8 @@ class PostgresReplica:
             )
         self._is_fenced = False
         self._wakes.start()
-        self._running = [asyncio.create_task(self._tend(), name="accord-postgres")]
+        for pump in self._pumps:
+            pump.start(pauses_first=True)
 
     def _give_way(self) -> None:
         """The writer or the heartbeat gets no connection: it goes before readers and listener."""
@@ -236,16 +253,19 @@ class PostgresReplica:
         self._wake(tasks)
 
     async def _stop(self) -> None:
-        await end(self._running)
+        await self._stop_pumps()
         await self._wakes.stop()
         await asyncio.to_thread(self._heartbeat.stop)
         await self._writer.close()
+
+    async def _stop_pumps(self) -> None:
+        await asyncio.gather(*(pump.stop() for pump in self._pumps))
 
     async def close(self) -> None:
         if not self.is_open:
             return
         await self.database.close()
-        await end(self._running)
+        await self._stop_pumps()
         await self._wakes.stop()
         await asyncio.to_thread(self._heartbeat.stop)
         point("close.written")
@@ -275,20 +295,19 @@ class PostgresReplica:
         except BROKEN as error:
             raise self._unreadable(error) from error
 
-    async def _tend(self) -> None:
-        """Show the heartbeat that this loop moves; add up totals."""
-        merged_s = time.monotonic()
-        while True:
-            self._heartbeat.moved_s = time.monotonic()
-            await asyncio.sleep(0.5)
-            assert self._readers is not None
+    async def _move(self) -> bool:
+        """Show the heartbeat that this loop moves."""
+        self._heartbeat.moved_s = time.monotonic()
+        return False
+
+    async def _give_back(self) -> bool:
+        if self._readers is not None:
             await self._readers.give_back()
-            if time.monotonic() - merged_s > MERGE_S:
-                merged_s = time.monotonic()
-                try:
-                    await self.upkeep.merge_totals()
-                except (*BROKEN, Unavailable) as error:
-                    log_.debug("adding up totals failed, and is tried again: %s", error)
+        return False
+
+    async def _merge_totals(self) -> bool:
+        await self.upkeep.merge_totals()
+        return False
 
     # Its heartbeat
 

@@ -10,13 +10,14 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
+from ...pump import Pump
 from .connect import BROKEN, close, connect, kill
 from .options import PostgresOptions
 
-__all__ = ["Wakes", "end"]
+__all__ = ["Wakes"]
 
 log_ = logging.getLogger("accord")
 
@@ -26,7 +27,6 @@ FAST_POLL_S = 0.25  # while no wake-up arrives
 RESEND_S = 1.0  # after which a wake-up that could not be sent is sent again
 PING_S = 5.0
 HEARD_S = 2.0  # within which a ping must come back
-STOP_S = 5.0
 YIELD_S = 5.0  # for which there is no listener, once the writer or the heartbeat lacks a connection
 MOST = 400  # tasks named in one wake-up; more: all
 ALL = "*"
@@ -53,24 +53,32 @@ class Wakes:
         self._query = query
         self._wake = wake
         self._pending: defaultdict[int, set[int]] = defaultdict(set)  # tasks by replica
-        self._sending: asyncio.Task[None] | None = None
-        self._sending_all: asyncio.Task[bool] | None = None
+        self._wakes_all = False  # everybody is to be woken
         self._db: Any = None
         self._heard: asyncio.Event = asyncio.Event()
-        self._look_now = asyncio.Event()
-        self._running: list[asyncio.Task[None]] = []
         self._said = False
         self._posts_s = 0.0  # when posts were last looked for
         self._yields_until_s = 0.0
+        self._poller = self._pump("polling", self._poll, self._poll_pause_s)
+        self._listener = self._pump("listening", self._listen, self._listen_pause_s)
+        self._sender = self._pump("sending wake-ups", self._send, None)
+
+    def _pump(
+        self,
+        name: str,
+        work: Callable[[], Awaitable[bool]],
+        pause_s: Callable[[], float] | None,
+    ) -> Pump:
+        retry_s = pause_s or (lambda: RESEND_S)
+        return Pump(name, work, log=log_, pause_s=pause_s, retry_s=retry_s, waits_for=BROKEN)
 
     def start(self) -> None:
-        self._running = [asyncio.create_task(self._poll(), name="accord-poll")]
+        self._poller.start(pauses_first=True)
         if self._options.has_notify:
-            self._running.append(asyncio.create_task(self._listen(), name="accord-listen"))
+            self._listener.start()
 
     async def stop(self) -> None:
-        sending = [task for task in (self._sending, self._sending_all) if task is not None]
-        await end([*self._running, *sending])
+        await asyncio.gather(*(one.stop() for one in (self._poller, self._listener, self._sender)))
         if self._db is not None:
             await close(self._db)
 
@@ -94,40 +102,38 @@ class Wakes:
                 self._pending[replica].add(task)
         if mine:
             self._wake(mine)
-        if self._pending and (self._sending is None or self._sending.done()):
-            self._sending = asyncio.create_task(self._send())
+        if self._pending:
+            self._sender.wake()
 
     def send_all(self) -> None:
         """Wake everybody: there may be orphans."""
-        self._sending_all = asyncio.create_task(self._notify([(self._options.schema, ALL)]))
+        self._wakes_all = True
+        self._sender.wake()
 
-    async def _send(self) -> None:
-        """Send one statement at a time, for all that gathered; again, if the database can't be
-        used.
-        """
-        while self._pending:
-            pending, self._pending = self._pending, defaultdict(set)
-            notices = [
-                (self._channel(replica), ALL if len(tasks) > MOST else " ".join(map(_hex, tasks)))
-                for replica, tasks in pending.items()
-            ]
-            if not await self._notify(notices):
-                for replica, tasks in pending.items():
-                    self._pending[replica] |= tasks
-                await asyncio.sleep(RESEND_S)
-
-    async def _notify(self, notices: list[tuple[str, str]]) -> bool:
-        """Send wake-ups. Return whether they are sent."""
+    async def _send(self) -> bool:
+        """Send all that has gathered by one statement."""
+        pending, self._pending = self._pending, defaultdict(set)
+        wakes_all, self._wakes_all = self._wakes_all, False
+        notices = [
+            (self._channel(replica), ALL if len(tasks) > MOST else " ".join(map(_hex, tasks)))
+            for replica, tasks in pending.items()
+        ]
+        if wakes_all:
+            notices.append((self._options.schema, ALL))
+        if not notices:
+            return False
         try:
             await self._query(
                 "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS u (c, p)",
                 [channel for channel, _ in notices],
                 [payload for _, payload in notices],
             )
-        except BROKEN as error:
-            log_.debug("a wake-up was not sent: %s", error)
-            return False
-        return True
+        except BaseException:
+            for replica, tasks in pending.items():
+                self._pending[replica] |= tasks
+            self._wakes_all |= wakes_all
+            raise
+        return bool(self._pending) or self._wakes_all
 
     def _channel(self, replica: int) -> str:
         return f"{self._options.schema}_{replica}"
@@ -142,19 +148,27 @@ class Wakes:
         else:
             self._wake({int(key, 16) for key in payload.split()})
 
-    async def _listen(self) -> None:
-        """Keep a listener that hears itself."""
-        while True:
-            try:
-                await self._listen_once()
-            except BROKEN as error:
-                log_.debug("the listener failed, and is made anew: %s", error)
-            if self._db is not None:
-                kill(self._db)
-                self._db = None
-            self.is_heard = False
-            self._look_now.set()
-            await asyncio.sleep(max(self._yields_until_s - time.monotonic(), 1))
+    async def _listen(self) -> bool:
+        """Listen for as long as wake-ups arrive. The next round has a new connection."""
+        try:
+            await self._listen_once()
+        except asyncio.CancelledError:
+            raise  # whoever stops us closes the connection
+        except BaseException:
+            self._hear_no_more()
+            raise
+        self._hear_no_more()
+        return False
+
+    def _hear_no_more(self) -> None:
+        if self._db is not None:
+            kill(self._db)
+            self._db = None
+        self.is_heard = False
+        self._poller.wake()
+
+    def _listen_pause_s(self) -> float:
+        return max(self._yields_until_s - time.monotonic(), 1)
 
     async def _listen_once(self) -> None:
         """Listen until the connection ends, or a ping is not heard."""
@@ -195,21 +209,16 @@ class Wakes:
 
     # Polling
 
-    async def _poll(self) -> None:
-        while True:
-            seconds = POLL_S if self.is_heard else FAST_POLL_S
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look_now.wait(), seconds)
-            self._look_now.clear()
-            begun_s = time.monotonic()
-            try:
-                await self._look()
-            except BROKEN as error:
-                log_.debug("polling failed, and is tried again: %s", error)
-                continue
-            # Seldom more than a tenth of the time, however much is watched. But a database that
-            # was slow once must not keep messages waiting for long.
-            await asyncio.sleep(min((time.monotonic() - begun_s) * 9, POLL_S))
+    def _poll_pause_s(self) -> float:
+        return POLL_S if self.is_heard else FAST_POLL_S
+
+    async def _poll(self) -> bool:
+        begun_s = time.monotonic()
+        await self._look()
+        # Seldom more than a tenth of the time, however much is watched. But a database that was
+        # slow once must not keep messages waiting for long.
+        await asyncio.sleep(min((time.monotonic() - begun_s) * 9, POLL_S))
+        return False
 
     async def _look(self) -> None:
         schema = self._options.schema
@@ -244,14 +253,6 @@ class Wakes:
         )
         self._posts_s = time.monotonic()
         return {key for (key,) in rows}
-
-
-async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end; not for ever, for a database may not answer."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=STOP_S)
 
 
 def _hex(key: int) -> str:
