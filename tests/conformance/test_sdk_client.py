@@ -107,8 +107,14 @@ async def connected(binding, **options):
 
 
 @pytest.fixture(params=BINDINGS)
-async def sdk(request):
-    async with connected(request.param) as sdk:
+def binding(request):
+    return request.param
+
+
+@pytest.fixture(params=[(), ("1.1",)], ids=["", "with the preview"])
+async def sdk(request, binding):
+    """With the preview the card offers a version that the SDK does not know: nothing changes."""
+    async with connected(binding, previews=request.param) as sdk:
         yield sdk
 
 

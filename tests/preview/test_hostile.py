@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from typing import Any
 
 import aiohttp
 import pytest
 
 from accord import Agent, Context, Limits
-from tests.drive import PATIENCE_S, refusal_of, say, serving
+from tests.drive import PATIENCE_S, Refused, refusal_of, say, serving
 from tests.preview.conftest import preview
 from tests.preview.doors import DOORS, NAMED
 
@@ -85,29 +86,32 @@ async def test_a_thousand_long_polls():
         await client.get(task["id"])
 
 
-async def test_who_hangs_up_frees_the_place():
-    """A held request counts until its connection is gone, and no longer."""
-    agent = Agent("Test agent")
-    agent.skill(question)
-    app = agent.app(previews=["1.1"], limits=Limits(streams_per_task=1))
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        serving(app, app.close) as url,
-        aiohttp.ClientSession(trust_env=False) as http,
-    ):
-        client = DOORS["rest"](http, url)
+@pytest.mark.parametrize("binding", DOORS)
+async def test_who_hangs_up_frees_the_place(binding):
+    """A held request counts until its caller is gone, and no longer."""
+    limits = Limits(streams_per_task=1)
+    async with asyncio.timeout(PATIENCE_S), preview(binding)(question, limits=limits) as client:
         task = (await client.send("go"))["task"]
         held = asyncio.ensure_future(client.get(task["id"], currentGeneration=task["generation"]))
         await asyncio.wait({held}, timeout=0.2)
+        assert await _is_full(client, task["id"])
         held.cancel()
         await asyncio.gather(held, return_exceptions=True)
-        while True:
-            stream = asyncio.ensure_future(client.subscribe(task["id"]))
-            try:
-                (await stream).close()
-                break
-            except Exception:
-                await asyncio.sleep(0.02)
+        is_full = True
+        while is_full:
+            await asyncio.sleep(0.02)
+            is_full = await _is_full(client, task["id"])
+
+
+async def _is_full(client: Any, task_id: str) -> bool:
+    """Whether a task has as many streams as it may have."""
+    try:
+        stream = await client.subscribe(task_id)
+        await stream.next()
+    except Refused as refused:
+        return bool(refused.detail["limit"] == "streams_per_task")
+    stream.close()
+    return False
 
 
 @pytest.mark.parametrize("reads", ["a long poll", "a stream"])
