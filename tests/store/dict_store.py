@@ -471,15 +471,15 @@ class DictStore:
         states = dict(Counter(task.record.state for task in tasks))
         return Stats(states, sum(len(t.log) for t in tasks), len(self.shelf.used), 0)
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
         found = [
-            Ended(one.record.at_ms, one.record.created_ms, one.record.state)
+            Ended(one.record.at_ms, one.record.key, one.record.created_ms, one.record.state)
             for one in self.shelf.tasks.values()
             if one.record.state in ENDED
-            and one.record.at_ms >= since_ms
+            and (one.record.at_ms, one.record.key) > after
             and agent in ("", one.record.namespace.agent)
         ]
-        return sorted(found, reverse=True)[:limit]
+        return sorted(found)[:limit]
 
     async def stored(self, agent: str, caller: str) -> int:
         whose = agent, caller

@@ -1,11 +1,11 @@
 """Tasks as an operator looks for them: lists, search, and how things go.
 
-Nothing is counted while tasks run. Lists and figures are read from what the store keeps of tasks, a
-bounded number of the newest, and an answer says how far back it goes.
+Nothing is counted while tasks run: lists and figures are read from what the store keeps of tasks. A
+search looks at a bounded number of the newest, and says how far back it went.
 """
 
 import copy
-import math
+import heapq
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,23 +15,22 @@ import msgspec
 
 from ..app import App
 from ..engine.log import STATE_NUMBER, Ids, Raised, entries_of, state_of
-from ..model import FINAL, InvalidParams, Question, TaskState, whole_number
+from ..model import InvalidParams, Question, TaskState, whole_number
 from ..model import Part as ModelPart
 from ..model import Task as ModelTask
 from ..protocol.v1 import codec as v1
-from ..store import Ended, Page, Query, Record
+from ..store import Page, Query, Record
+from .figures import FAILED, Figures, Minute, share_of
 
 __all__ = ["TaskLists"]
 
 PAGE = 50
 MOST = 200  # tasks of one answer
 LOOK = 2_000  # tasks that a search looks at
-FIGURES = 20_000  # tasks that figures are made of
 FIGURES_S = 2.0  # how long they are kept: every open page asks for them
 SHOWN = 6  # failures, slow tasks and questions of the first page
 TITLE = 120
 WHY = 200
-FAILED = (TaskState.FAILED, TaskState.REJECTED)
 WAITING = (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
 # What differs between two failures of one kind: ids, references and numbers.
 _VARYING = re.compile(r"\b(?:[0-9a-f]{8}[0-9a-f-]*|\d[\d.,]*)(?<![.,])", re.ASCII)
@@ -50,10 +49,12 @@ class TaskLists:
         extra: Gives what a summary has beside what the store knows.
         """
         self._tasks = app.engine.tasks
+        self._kept_ms = app.engine.retention.tasks_s * 1000
         self._agent = agent
         self._extra = extra
         self._is_operator = True
-        self._figures: dict[str, tuple[float, Any]] = {}
+        self._figures = Figures(app.engine.tasks.store, agent)
+        self._answers: dict[str, tuple[float, Any]] = {}
 
     def seen_by(
         self, extra: Callable[[Record], dict[str, Any]], *, is_operator: bool
@@ -215,39 +216,54 @@ class TaskLists:
         """
         if window not in WINDOWS:
             raise InvalidParams(f"window {window!r:.40} is not one of {', '.join(WINDOWS)}")
-        kept = self._figures.get(window)
+        kept = self._answers.get(window)
         if kept is None or time.monotonic() - kept[0] > FIGURES_S:
-            kept = self._figures[window] = (time.monotonic(), await self._measured(window))
+            kept = self._answers[window] = (time.monotonic(), await self._measured(window))
         return kept[1]
 
     async def _measured(self, window: str) -> dict[str, Any]:
         length, pieces = WINDOWS[window]
+        step = length // pieces
         now = self._tasks.store.now_ms()
-        since = now - length
-        ended = await self._tasks.store.ended(self._agent(), since, FIGURES)
-        failed = [one for one in ended if state_of(one.state) in FAILED]
-        took = sorted(max(0, one.at_ms - one.created_ms) for one in ended)
+        since = now - now % step - (pieces - 1) * step
+        minutes = await self._figures.since(since)
+        every = [one for _, one in minutes]
         query = Query(
             namespace=None, agent=self._agent(), limit=PAGE, since_ms=since, has_artifacts=False
         )
-        newest = await self._page(query)
         waiting = await self._waiting()
+        is_whole = self._kept_ms >= length
         return {
-            "since": since if len(ended) < FIGURES else ended[-1].at_ms,
-            "isWhole": len(ended) < FIGURES,
-            "bucket": length // pieces,
-            "buckets": _buckets(ended, since, length // pieces, pieces),
-            "ended": len(ended),
-            "failed": len(failed),
-            "p50": _share(took, 0.5),
-            "p95": _share(took, 0.95),
-            "running": len(self._tasks.working),
+            "since": since if is_whole else int(now - self._kept_ms),
+            "isWhole": is_whole,
+            "bucket": step,
+            "buckets": _buckets(minutes, since, step, pieces),
+            "ended": sum(one.ended for one in every),
+            "failed": sum(one.failed for one in every),
+            "p50": share_of(every, 0.5),
+            "p95": share_of(every, 0.95),
+            "running": await self._total(TaskState.WORKING),
             "streams": self._tasks.views.open,
             "waiting": waiting.total,
             "causes": await self._causes(query),
-            "slowest": await self.summaries(_slow(newest.tasks)),
+            "slowest": await self.summaries(await self._slow(every)),
             "oldest": await self.summaries(waiting.tasks[:SHOWN]),
         }
+
+    async def _slow(self, minutes: list[Minute]) -> list[Record]:
+        """Return the slowest tasks of these minutes that are still there."""
+        found: list[Record] = []
+        places = (place for one in minutes for place in one.slowest)
+        for _, at_ms, key in heapq.nlargest(SHOWN, places):
+            query = Query(
+                namespace=None,
+                agent=self._agent(),
+                limit=1,
+                before=(at_ms, key + 1),
+                has_artifacts=False,
+            )
+            found += [one for one in (await self._page(query)).tasks if one.key == key]
+        return found
 
     async def _waiting(self) -> Page:
         pages = [
@@ -367,23 +383,19 @@ def _took(record: Record) -> int:
     return record.at_ms - record.created_ms
 
 
-def _slow(records: list[Record]) -> list[Record]:
-    """The slowest of these that ended."""
-    ended = [one for one in records if state_of(one.state) in FINAL]
-    return sorted(ended, key=_took, reverse=True)[:SHOWN]
-
-
-def _share(sorted_ms: list[int], share: float) -> int | None:
-    """Return the value that this share of a sorted list does not exceed; None if it is empty."""
-    if not sorted_ms:
-        return None
-    return sorted_ms[max(0, math.ceil(len(sorted_ms) * share) - 1)]
-
-
-def _buckets(ended: list[Ended], since: int, length: int, count: int) -> list[dict[str, int]]:
-    found = [{"at": since + i * length, "ended": 0, "failed": 0} for i in range(count)]
-    for one in ended:
-        bucket = found[min(count - 1, max(0, (one.at_ms - since) // length))]
-        bucket["ended"] += 1
-        bucket["failed"] += state_of(one.state) in FAILED
-    return found
+def _buckets(
+    minutes: list[tuple[int, Minute]], since: int, length: int, count: int
+) -> list[dict[str, int | None]]:
+    parts: list[list[Minute]] = [[] for _ in range(count)]
+    for at, one in minutes:
+        parts[min(count - 1, (at - since) // length)].append(one)
+    return [
+        {
+            "at": since + i * length,
+            "ended": sum(one.ended for one in part),
+            "failed": sum(one.failed for one in part),
+            "p50": share_of(part, 0.5),
+            "p95": share_of(part, 0.95),
+        }
+        for i, part in enumerate(parts)
+    ]

@@ -263,6 +263,7 @@ class Ended(NamedTuple):
     """When a task was made and when it ended, and in which state."""
 
     at_ms: int
+    key: int
     created_ms: int
     state: int
 
@@ -569,9 +570,9 @@ class Store(Protocol):
         """
         ...
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
-        """Return when tasks that ended since then were made and ended, and how, the newest first:
-        at most `limit` of them, of an agent, or of all agents if it is empty.
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
+        """Return when tasks were made and ended, and how, the first to end first: at most `limit`
+        of them behind a place (`at_ms`, `key`), of an agent, or of all agents if it is empty.
         """
         ...
 

@@ -613,17 +613,18 @@ class MemoryStore:
             total = sum(self._state.tasks[key].record.state == query.state for key in keys)
         return Page(tasks=found, total=total, next=next_)
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
         found: list[Ended] = []
         for space, index in self._state.indexes.items():
             if agent not in ("", space.agent):
                 continue
             for state in ENDED:
                 places = index.by_state.get(state, [])
-                since = bisect_left(places, (since_ms, 0))
-                for at_ms, key in places[max(since, len(places) - limit) :]:
-                    found.append(Ended(at_ms, self._state.tasks[key].record.created_ms, state))
-        return sorted(found, reverse=True)[:limit]
+                first = bisect_right(places, after)
+                for at_ms, key in places[first : first + limit]:
+                    made_ms = self._state.tasks[key].record.created_ms
+                    found.append(Ended(at_ms, key, made_ms, state))
+        return sorted(found)[:limit]
 
     def _asked(self, query: Query) -> list[_Index]:
         if query.namespace is None:

@@ -152,8 +152,8 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
     async def page(self, query: Query) -> Page:
         return await page(self._db.fetch, self._db.options.schema, query)
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
-        return await ended(self._db.fetch, self._db.options.schema, agent, since_ms, limit)
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
+        return await ended(self._db.fetch, self._db.options.schema, agent, after, limit)
 
     async def stored(self, agent: str, caller: str) -> int:
         rows = await self._db.fetch(_STORED, agent, caller)

@@ -21,19 +21,24 @@ _FAR = (1 << 63) - 1
 
 
 _ENDED = """
-SELECT t.at_ms, t.created_ms, t.state FROM unnest($1::smallint[]) AS s (state), LATERAL (
-  SELECT at_ms, created_ms, state FROM {s}.tasks t WHERE t.state = s.state AND t.at_ms >= $2{agent}
-  ORDER BY t.at_ms DESC LIMIT $3
-) AS t ORDER BY t.at_ms DESC LIMIT $3"""
-_OF_AGENT = " AND namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $4)"
+SELECT t.at_ms, t.key, t.created_ms, t.state FROM unnest($1::smallint[]) AS s (state), LATERAL (
+  SELECT at_ms, key, created_ms, state FROM {s}.tasks t
+  WHERE t.state = s.state AND t.at_ms >= $2 AND (t.at_ms, t.key) > ($2, $3){agent}
+  ORDER BY t.at_ms, t.key LIMIT $4
+) AS t ORDER BY t.at_ms, t.key LIMIT $4"""
+_OF_AGENT = " AND namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $5)"
 
 
 async def ended(
-    fetch: Callable[..., Awaitable[list[Any]]], schema: str, agent: str, since_ms: int, limit: int
+    fetch: Callable[..., Awaitable[list[Any]]],
+    schema: str,
+    agent: str,
+    after: tuple[int, int],
+    limit: int,
 ) -> list[Ended]:
-    """Return when tasks that ended since then were made and ended, the newest first."""
+    """Return when tasks behind a place were made and ended, the first to end first."""
     sql = _ENDED.replace("{agent}", _OF_AGENT if agent else "").replace("{s}", schema)
-    rows = await fetch(sql, list(ENDED), since_ms, limit, *([agent] if agent else []))
+    rows = await fetch(sql, list(ENDED), *after, limit, *([agent] if agent else []))
     return [Ended(*row) for row in rows]
 
 

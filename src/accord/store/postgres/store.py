@@ -144,8 +144,8 @@ class PostgresStore(PostgresReplica):
     async def page(self, query: Query) -> Page:
         return await self._logs.page(query)
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
-        return await self._logs.ended(agent, since_ms, limit)
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
+        return await self._logs.ended(agent, after, limit)
 
     async def stored(self, agent: str, caller: str) -> int:
         return await self._logs.stored(agent, caller)

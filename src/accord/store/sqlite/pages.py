@@ -75,24 +75,26 @@ def ended(
     db: sqlite3.Connection,
     namespaces: Mapping[Namespace, int],
     agent: str,
-    since_ms: int,
+    after: tuple[int, int],
     limit: int,
 ) -> list[Ended]:
-    """Return when tasks that ended since then were made and ended, the newest first."""
+    """Return when tasks behind a place were made and ended, the first to end first."""
     numbers = [number for space, number in namespaces.items() if agent in ("", space.agent)]
     if not numbers:
         return []
     is_of_all = len(numbers) == len(namespaces)
     of_agent = "" if is_of_all else f"AND namespace IN ({','.join('?' * len(numbers))}) "
-    found: list[Ended] = []
-    for state, folded in itertools.product(ENDED, (0, 1)):
-        rows = db.execute(
-            "SELECT at_ms, created_ms, state FROM tasks INDEXED BY tasks_by_age WHERE folded=? "
-            f"AND state=? AND {_NOT_RUNNING} AND at_ms>=? {of_agent}ORDER BY at_ms DESC LIMIT ?",
-            (folded, state, since_ms, *([] if is_of_all else numbers), limit),
+    rows = [
+        db.execute(
+            "SELECT at_ms, key, created_ms, state FROM tasks INDEXED BY tasks_by_age WHERE "
+            f"folded=? AND state=? AND {_NOT_RUNNING} AND at_ms>=? AND (at_ms, key)>(?, ?) "
+            f"{of_agent}ORDER BY at_ms, key LIMIT ?",
+            (folded, state, after[0], *after, *([] if is_of_all else numbers), limit),
         )
-        found += itertools.starmap(Ended, rows)
-    return sorted(found, reverse=True)[:limit]
+        for state, folded in itertools.product(ENDED, (0, 1))
+    ]
+    merged = heapq.merge(*(itertools.starmap(Ended, one) for one in rows))
+    return list(itertools.islice(merged, limit))
 
 
 def _plan(db: sqlite3.Connection, query: Query, namespace: int) -> _Plan:

@@ -455,11 +455,11 @@ class SqliteStore:
 
         return await self._in_lister(work)
 
-    async def ended(self, agent: str, since_ms: int, limit: int) -> list[Ended]:
+    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
         def work() -> list[Ended]:
             namespaces = dict(self._namespaces)  # the writer's thread adds to it
             with self._snapshot() as db:
-                return ended(db, namespaces, agent, since_ms, limit)
+                return ended(db, namespaces, agent, after, limit)
 
         return await self._in_lister(work)
 

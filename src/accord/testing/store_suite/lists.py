@@ -178,7 +178,9 @@ async def the_operator_sees_all_namespaces(box: Box) -> None:
 
 @check
 async def what_ended_is_read_with_when_it_was_made(box: Box) -> None:
-    """The newest first, whosever it is, no more than asked for; what goes on is not in it."""
+    """The first to end first, whosever it is, no more than asked for, and on from a place; what
+    goes on is not in it.
+    """
     first = box.create("long", at=1000)
     await box.commit(
         first,
@@ -187,11 +189,15 @@ async def what_ended_is_read_with_when_it_was_made(box: Box) -> None:
     )
     await box.commit(box.append(first, at=5000, state=COMPLETED, leaves=Leaves.END))
     await box.commit(box.create("other", at=6000, state=COMPLETED, namespace=OTHER))
-    assert await box.store.ended("", 0, 10) == [
-        (6000, 6000, COMPLETED),
-        (5000, 1000, COMPLETED),
+    found = await box.store.ended("", (0, 0), 10)
+    assert [(one.at_ms, one.created_ms, one.state) for one in found] == [
         (3000, 3000, FAILED),
+        (5000, 1000, COMPLETED),
+        (6000, 6000, COMPLETED),
     ]
-    assert len(await box.store.ended("", 4000, 10)) == 2
-    assert len(await box.store.ended("", 0, 2)) == 2
-    assert await box.store.ended("nobody", 0, 10) == []
+    assert await box.store.ended("", (4000, 0), 10) == found[1:]
+    assert await box.store.ended("", (0, 0), 2) == found[:2]
+    for at in range(3):
+        place = (found[at].at_ms, found[at].key)
+        assert await box.store.ended("", place, 10) == found[at + 1 :]
+    assert await box.store.ended("nobody", (0, 0), 10) == []
