@@ -187,11 +187,18 @@ async def test_a_task_is_shown_event_by_event():
         await page.wait_for_selector("[data-fold] [data-state=submitted]")
         for _ in range(len(listed) - 1):
             await page.keyboard.press("]")
-        await page.wait_for_selector("[data-fold] [data-state=completed]")
+        await page.wait_for_selector("[data-outcome=completed]")
         await page.click("[role=tab][data-name=wire]")
         for version, member in (("1.0", "statusUpdate"), ("0.3", "kind"), ("0.1", "final")):
             await page.click(f".segments button:text-is('{version}')")
             await page.wait_for_selector(f"[data-tab='{version}'] >> text={member}")
+        await page.wait_for_selector("[data-lens] >> text=/A 0.1 client over JSONRPC does not get/")
+        await page.click("[data-number='1']")
+        await page.wait_for_selector("[data-lost] >> text=task.history[].messageId")
+        await page.click(".segments button:text-is('0.3')")
+        await page.wait_for_selector("[data-lens] >> text=A 0.3 or 0.2 client over JSONRPC gets")
+        await page.click(".segments button:text-is('GRPC')")
+        await page.wait_for_selector("[data-tab='0.3'] >> text=contextId")
 
 
 TRIES = [

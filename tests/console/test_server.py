@@ -263,8 +263,35 @@ async def test_an_event_is_shown_as_clients_of_a_version_get_it(version, method,
         assert len(sent) > 3
         for seq, frames in sent.items():
             _, wire = await read(client, f"tasks/{task['id']}/events/{seq}/wire")
-            assert wire[version] == frames, seq
+            assert wire[version]["frames"] == frames, seq
         assert max(sent) == log["events"][-1]["seq"]
+
+
+async def test_what_older_clients_do_not_get_is_named():
+    """Over each binding that a version has; 1.0 loses nothing."""
+    async with opened() as (client, _, url):
+        task = (await send(client, url, "Rome", "plan"))["id"]
+        lost = {}
+        for version, binding in (
+            ("1.0", "JSONRPC"),
+            ("1.0", "HTTP%2BJSON"),
+            ("1.0", "GRPC"),
+            ("0.3", "JSONRPC"),
+            ("0.3", "HTTP%2BJSON"),
+            ("0.3", "GRPC"),
+            ("0.1", "JSONRPC"),
+        ):
+            path = f"tasks/{task}/lens?version={version}&binding={binding}"
+            status, found = await read(client, path)
+            assert (status, found["isAll"]) == (200, True)
+            lost[version, binding] = {name for names in found["lost"].values() for name in names}
+        assert all(not names for (version, _), names in lost.items() if version == "1.0"), lost
+        assert lost["0.3", "JSONRPC"] == set()
+        assert "task.history[].messageId" in lost["0.1", "JSONRPC"]
+        status, wrong = await read(client, f"tasks/{task}/lens?version=0.9")
+        assert (status, wrong["error"]) == (400, "version '0.9' is not one of 1.0, 0.3, 0.1")
+        status, wrong = await read(client, f"tasks/{task}/lens?version=0.1&binding=GRPC")
+        assert (status, wrong["error"]) == (400, "binding 'GRPC' is not one of JSONRPC")
 
 
 async def test_exchanges_are_kept_without_secrets():

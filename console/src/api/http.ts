@@ -1,6 +1,6 @@
 /** Requests to our own server, with what proves that they come from this page. */
 
-import type { Attempt, Entry, Exchange, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
+import type { Attempt, Entry, Exchange, Json, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
 import { sessionHeaders } from "./session";
 import { SseReader } from "./sse";
 
@@ -31,6 +31,8 @@ export interface Bucket {
   at: number;
   ended: number;
   failed: number;
+  p50: number | null; // milliseconds
+  p95: number | null;
 }
 
 export interface Cause {
@@ -51,7 +53,7 @@ export interface Activity {
   running: number;
   waiting: number;
   streams: number;
-  isWhole: boolean; // else there were more tasks than were looked at
+  isWhole: boolean; // else tasks are deleted sooner than the time that is asked for
   causes: Cause[];
   slowest: Summary[];
   oldest: Summary[]; // questions that wait
@@ -90,8 +92,18 @@ export const events = (at: Address, after: number) =>
 export const fork = (at: Address, seq: number, answer: string | null) =>
   read<{ id: string }>(place(at, "/fork"), { method: "POST", body: JSON.stringify({ at: seq, answer }) });
 
-export const wire = (at: Address, seq: number) =>
-  read<{ [version: string]: StreamEvent[] }>(place(at, `/events/${seq}/wire`));
+/** One event as clients are sent it over a binding, and which members of it they do not get. */
+export const wire = (at: Address, seq: number, binding: string) =>
+  read<{ [version: string]: { frames: Json[]; lost: string[] } }>(place(at, `/events/${seq}/wire`, { binding }));
+
+/** Which members of each event a client of some version does not get. */
+export interface Lens {
+  events: number; // that were looked at
+  isAll: boolean;
+  lost: { [seq: string]: string[] };
+}
+
+export const lens = (at: Address, version: string, binding: string) => read<Lens>(place(at, "/lens", { version, binding }));
 
 /** Where a frame finds a part to show. It can't send our header: the address has a ticket in it, good for a minute. */
 export async function previewAddress(at: Address, artifact: string, n: number): Promise<string> {

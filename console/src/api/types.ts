@@ -96,6 +96,8 @@ export interface Me {
   rpc: string;
   rest: string;
   versions: string[];
+  bindings: { [version: string]: string[] };
+  aliases: { [version: string]: string[] }; // versions that are answered alike
   grpcPort: number | null;
   card: Card;
   schemas: { [skill: string]: { input: Schema | null } };

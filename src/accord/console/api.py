@@ -35,6 +35,7 @@ from ..model import (
     Unavailable,
 )
 from ..model import Part as ModelPart
+from ..protocol import Codec
 from ..protocol.v1 import codec as v1
 from ..server import (
     HttpRequest,
@@ -48,6 +49,7 @@ from ..store import DeadLetter, Namespace, Push, Query, Record, StoredLogin
 from .attempts import Attempts
 from .exchanges import Exchanges
 from .fork import fork_task
+from .lens import codec_of, codecs_of, lost
 from .lists import PAGE, TaskLists, number_of
 from .login import BrowserSessions
 from .pages import SECURITY
@@ -146,7 +148,11 @@ class Api:
                 return _answer(await self._events(request, record, query))
             case "GET", ["tasks", task_id, "events", seq, "wire"]:
                 record = await self._record(task_id, query)
-                return _answer(await self._wire(record, number_of(seq, "seq")))
+                binding = query.get("binding", "JSONRPC")
+                return _answer(await self._wire(record, number_of(seq, "seq"), binding))
+            case "GET", ["tasks", task_id, "lens"]:
+                record = await self._record(task_id, query)
+                return _answer(await self._lens(record, query))
             case "GET", ["tasks", _, "artifacts", _, _]:
                 return await self.part(request, path)
             case "POST", ["tasks", task_id, "fork"]:
@@ -211,6 +217,8 @@ class Api:
             "rpc": root + at + app.rpc_path,
             "rest": root + at + app.rest_path,
             "versions": [version.number for version in app.versions],
+            "aliases": {version.number: list(version.aliases) for version in app.versions},
+            "bindings": {version.number: list(codecs_of(version)) for version in app.versions},
             "grpcPort": app.grpc_port,
             "agents": list(several),
             "card": msgspec.to_builtins(shown.card(base + at)),
@@ -307,28 +315,41 @@ class Api:
             after = new[-1].pos
         return found
 
-    async def _wire(self, record: Record, seq: int) -> Any:
-        """One event as clients of every version are sent it."""
+    async def _wire(self, record: Record, seq: int, binding: str) -> Any:
+        """Return one event as clients of every version that has a binding are sent it, and what of
+        it they are not.
+        """
         event, artifacts = await self._event(record, seq)
-        decoded = v1.decode_event(event.data)
-        is_last = (
-            event.state is not None
-            and state_of(record.state) == event.state
-            and (seq == record.seq)
-        )
+        found: dict[str, Any] = {}
+        for version in self._app.versions:
+            codec = codecs_of(version).get(binding)
+            if codec is not None:
+                frames = _frames(codec, event, record, artifacts)
+                found[version.number] = {
+                    "frames": [msgspec.Raw(frame) for frame in frames],
+                    "lost": lost(event.data, frames),
+                }
+        return found
 
-        def index(artifact_id: str) -> int:
-            return artifacts.index(artifact_id) if artifact_id in artifacts else 0
-
-        return {
-            version.number: [
-                msgspec.Raw(frame)
-                for frame in version.rpc_codec.frames(
-                    decoded, seq=seq, is_last=is_last, index=index
-                )
-            ]
-            for version in self._app.versions
-        }
+    async def _lens(self, record: Record, query: dict[str, str]) -> Any:
+        """Return what a client of some version does not get of each event of a task."""
+        versions = list(self._app.versions)
+        codec = codec_of(versions, query.get("version", ""), query.get("binding", "JSONRPC"))
+        ids = Ids(record.id, record.context_id)
+        artifacts: list[str] = []
+        missing: dict[int, list[str]] = {}
+        count = after = 0
+        while after < record.pos and count < EVENTS_MOST:
+            rows = await self._tasks.store.read({record.key: after})
+            if not rows:
+                break
+            for event in events_of(rows, ids):
+                _note(event, artifacts)
+                count += 1
+                if names := lost(event.data, _frames(codec, event, record, artifacts)):
+                    missing[event.seq] = names
+            after = rows[-1].pos + rows[-1].data.count(b"\n")
+        return {"events": count, "isAll": after >= record.pos, "lost": missing}
 
     async def _event(self, record: Record, seq: int) -> tuple[LogEvent, list[str]]:
         ids = Ids(record.id, record.context_id)
@@ -339,11 +360,7 @@ class Api:
             if not rows:
                 break
             for event in events_of(rows, ids):
-                decoded = v1.decode_event(event.data)
-                if isinstance(decoded, ArtifactUpdate):
-                    artifact_id = decoded.artifact.artifact_id
-                    if artifact_id not in artifacts:
-                        artifacts.append(artifact_id)
+                _note(event, artifacts)
                 if event.seq == seq:
                     return event, artifacts
             after = rows[-1].pos + rows[-1].data.count(b"\n")
@@ -468,6 +485,28 @@ class _Live:
 
 def _answer(value: Any) -> HttpResponse:
     return HttpResponse(200, _json(value), headers=(_NO_STORE, *SECURITY))
+
+
+def _note(event: LogEvent, artifacts: list[str]) -> None:
+    """Add the artifact of an event to those that are known, in their order."""
+    decoded = v1.decode_event(event.data)
+    if isinstance(decoded, ArtifactUpdate) and decoded.artifact.artifact_id not in artifacts:
+        artifacts.append(decoded.artifact.artifact_id)
+
+
+def _frames(codec: Codec, event: LogEvent, record: Record, artifacts: list[str]) -> list[bytes]:
+    """Return an event as a codec writes it."""
+    is_last = (
+        event.state is not None
+        and state_of(record.state) == event.state
+        and event.seq == record.seq
+    )
+    return codec.frames(
+        v1.decode_event(event.data),
+        seq=event.seq,
+        is_last=is_last,
+        index=lambda id_: artifacts.index(id_) if id_ in artifacts else 0,
+    )
 
 
 def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:

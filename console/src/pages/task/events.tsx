@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as http from "../../api/http";
 import type { Entry, Json, Task } from "../../api/types";
-import { t } from "../../i18n";
+import { number, t } from "../../i18n";
 import { me } from "../../state";
 import { Copy, Segments, Skeleton } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
@@ -13,8 +13,14 @@ const ROW = 30;
 const VISIBLE = 30;
 
 /** Rows are drawn on demand: a log of ten thousand scrolls as one of ten. */
-export function EventList(props: { entries: Entry[]; numbers: string[]; now: number; onMove: (to: number) => void }) {
-  const { entries, numbers, now, onMove } = props;
+export function EventList(props: {
+  entries: Entry[];
+  numbers: string[];
+  now: number;
+  onMove: (to: number) => void;
+  marked?: { [number: string]: unknown }; // what stands out
+}) {
+  const { entries, numbers, now, onMove, marked = {} } = props;
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const first = Math.max(0, Math.floor(top / ROW) - 5);
@@ -56,7 +62,10 @@ export function EventList(props: { entries: Entry[]; numbers: string[]; now: num
         >
           <span class={entry.event ? "" : "soft"}>{numbers[first + i]}</span>
           <span class="mono">+{((entry.at - start) / 1000).toFixed(3)} s</span>
-          <span>{what(entry)}</span>
+          <span>
+            {numbers[first + i]! in marked && <span class="lost">− </span>}
+            {what(entry)}
+          </span>
         </div>
       ))}
       <div
@@ -79,36 +88,77 @@ export function EventDetails({ entry, task, before }: { entry: Entry; task: Task
   );
 }
 
-/** One event as clients of each version are sent it. */
-export function Wire({ entry, at }: { entry: Entry; at: http.Address }) {
-  const versions = me.value!.versions;
+/** The talk as a client of some version saw it over some binding: each event as it was sent, and what was lost of it. */
+export function Lens(props: { entries: Entry[]; numbers: string[]; now: number; onMove: (to: number) => void; at: http.Address }) {
+  const { entries, now, at } = props;
+  const { versions, bindings, aliases } = me.value!;
   const [version, setVersion] = useState(versions[0] ?? "");
-  const [wire, setWire] = useState<{ [version: string]: Json[] } | null>(null);
+  const [chosen, setBinding] = useState("JSONRPC");
+  const binding = bindings[version]?.includes(chosen) ? chosen : "JSONRPC";
+  const [lens, setLens] = useState<http.Lens | null>(null);
+  useEffect(() => {
+    setLens(null);
+    let isNow = true;
+    void http.lens(at, version, binding).then((found) => isNow && setLens(found));
+    return () => {
+      isNow = false;
+    };
+  }, [version, binding, entries.length]);
+  const client = [version, ...(aliases[version] ?? [])].join(t("lens.or"));
+  const count = Object.keys(lens?.lost ?? {}).length;
+  const entry = entries[now];
+  return (
+    <>
+      <div class="row filters">
+        <Segments of={t("task.version")} names={versions} active={version} label={(name) => name} onChoose={setVersion} />
+        <Segments of={t("try.binding")} names={bindings[version] ?? []} active={binding} label={(name) => name} onChoose={setBinding} />
+        {lens && (
+          <span class={count ? "lost" : "soft"} data-lens={count}>
+            {t(count ? "lens.some" : "lens.all", { client, binding, count: number(count), events: number(lens.events) })}
+          </span>
+        )}
+      </div>
+      <div class="split">
+        <EventList {...props} marked={lens?.lost} />
+        {entry && <Wire entry={entry} at={at} version={version} binding={binding} />}
+      </div>
+    </>
+  );
+}
+
+/** One event as clients of a version are sent it. */
+function Wire({ entry, at, version, binding }: { entry: Entry; at: http.Address; version: string; binding: string }) {
+  const [wire, setWire] = useState<Awaited<ReturnType<typeof http.wire>> | null>(null);
   const isVisible = entry.event !== undefined;
   useEffect(() => {
     setWire(null);
     if (!isVisible) return undefined;
     let isNow = true;
-    void http.wire(at, entry.seq).then((found) => isNow && setWire(found as unknown as { [version: string]: Json[] }));
+    void http.wire(at, entry.seq, binding).then((found) => isNow && setWire(found));
     return () => {
       isNow = false;
     };
-  }, [entry.pos]);
+  }, [entry.pos, binding]);
   if (!isVisible) return <p class="soft">{t("task.wire.none")}</p>;
-  const frames = wire?.[version];
+  const shown = wire?.[version];
   return (
     <section data-tab={version}>
-      <div class="row">
-        <Segments of={t("task.version")} names={versions} active={version} label={(name) => name} onChoose={setVersion} />
-        {frames && <Copy text={() => frames.map((frame) => JSON.stringify(frame)).join("\n")} />}
-      </div>
-      {!frames && <Skeleton />}
-      {frames?.map((frame, i) => (
-        <pre key={i} class="card" tabIndex={0}>
-          {JSON.stringify(frame, null, 2)}
-        </pre>
+      {!shown && <Skeleton />}
+      {!!shown?.lost.length && (
+        <p class="small lost" data-lost>
+          {t("lens.lost")} <span class="mono">{shown.lost.join(", ")}</span>
+        </p>
+      )}
+      {shown?.frames.map((frame, i) => (
+        <div key={i} class="card">
+          <div class="row">
+            <span class="fill" />
+            <Copy text={() => JSON.stringify(frame)} isQuiet />
+          </div>
+          <pre tabIndex={0}>{JSON.stringify(frame, null, 2)}</pre>
+        </div>
       ))}
-      {frames && !frames.length && <p class="soft">{t("common.none")}</p>}
+      {shown && !shown.frames.length && <p class="soft">{t("common.none")}</p>}
     </section>
   );
 }

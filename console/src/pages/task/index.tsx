@@ -14,7 +14,7 @@ import { Countdown, ProgressBar } from "../../ui/time";
 import { addressOf, callerName, entryName, GUEST } from "../address";
 import { compose, composedFrom } from "../composed";
 import { PushesView } from "../pushes";
-import { EventDetails, EventList, Wire } from "./events";
+import { EventDetails, EventList, Lens } from "./events";
 import { saveReplay } from "./export";
 import { Fork, ForkedFrom } from "./fork";
 import { foldTo, numbersOf, workedAndWaited } from "./log";
@@ -219,7 +219,7 @@ export default function TaskPage({ id }: { id: string }) {
         <>
           <p>{t("task.purged")}</p>
           <Outcome task={summary.task} entries={[]} now={0} at={at} />
-          <Story task={summary.task} at={at} />
+          <Story task={summary.task} entries={[]} at={at} />
         </>
       ) : (
         <>
@@ -256,19 +256,14 @@ export default function TaskPage({ id }: { id: string }) {
             label={(name) => t(`task.tab.${name}` as "task.tab.story")}
             onChoose={(name) => go(place, { ...address, tab: name === "story" ? "" : name }, true)}
           />
-          {tab === "story" && task && <Story task={task} at={at} />}
+          {tab === "story" && task && <Story task={task} entries={entries} at={at} />}
           {tab === "events" && (
             <div class="split">
               <EventList entries={entries} numbers={numbers} now={now} onMove={move} />
               {entry && <EventDetails entry={entry} task={task} before={before} />}
             </div>
           )}
-          {tab === "wire" && (
-            <div class="split">
-              <EventList entries={entries} numbers={numbers} now={now} onMove={move} />
-              {entry && <Wire entry={entry} at={at} />}
-            </div>
-          )}
+          {tab === "wire" && <Lens entries={entries} numbers={numbers} now={now} onMove={move} at={at} />}
           {tab === "pushes" && <PushesView read={() => http.pushesOf(at)} />}
           {tab === "trace" && (
             <Suspense fallback={<Skeleton />}>
