@@ -16,14 +16,12 @@ test("code is cut into tokens and nothing of it is lost", () => {
   expect(of("word")).toEqual(["def", "return"]);
 });
 
-test("text without ends takes no longer than its length", () => {
-  const work = (count: number) => {
-    const begun = performance.now();
-    for (const text of ["/*".repeat(count), '"\\'.repeat(count), "`'\"".repeat(count), "/* *".repeat(count)]) tokensOf(text, "js");
-    return performance.now() - begun;
-  };
-  work(10_000);
-  expect(work(20_000) / Math.max(1, work(2_000))).toBeLessThan(100);
+test("text without ends is read once", () => {
+  // Work that grows with the square of the length would outlast the test's time.
+  for (const one of ["/*", '"\\', "`'\"", "/* *"]) {
+    const text = one.repeat(100_000);
+    expect(tokensOf(text, "js").reduce((length, token) => length + token.text.length, 0)).toBe(text.length);
+  }
 });
 
 const SPEC = {

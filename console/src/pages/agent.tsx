@@ -9,6 +9,7 @@ import { me } from "../state";
 import { Copy, Link } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { visible } from "../ui/text";
+import { Interfaces } from "./interfaces";
 import { copies, type Wish, tryIt } from "./try";
 
 export default function Agent() {
@@ -16,7 +17,7 @@ export default function Agent() {
   const schemes = Object.keys(card.securitySchemes ?? {});
   const extensions = (card.capabilities["extensions"] ?? []) as { uri: string; description?: string }[];
   return (
-    <div class="readable">
+    <>
       <div class="head">
         <h1>{visible(card.name)}</h1>
         <Copy text={() => JSON.stringify(card, null, 2)} label={t("agent.copy")} />
@@ -24,81 +25,83 @@ export default function Agent() {
           {t("entry.chat")}
         </Link>
       </div>
-      <p>{visible(card.description)}</p>
       <p class="row facts">
+        <span>{visible(card.description)}</span>
         <span>{t("agent.version", { version: card.version })}</span>
         {card.provider && <span>{visible(card.provider.organization)}</span>}
         {card.documentationUrl && <ExternalLink to={card.documentationUrl} words={card.documentationUrl} />}
       </p>
-      <h2>
-        {t("agent.skills")} <span class="soft">{number(card.skills.length)}</span>
-      </h2>
-      {card.skills.map((skill) => (
-        <SkillView key={skill.id} skill={skill} />
-      ))}
-      <h2>{t("agent.interfaces")}</h2>
-      <ul class="plain card ranked">
-        {card.supportedInterfaces.map((one) => (
-          <li key={one.url + one.protocolBinding + one.protocolVersion}>
-            <span class="mono">{one.url}</span>
-            <span class="chip">
-              {one.protocolBinding} {one.protocolVersion}
-            </span>
-          </li>
-        ))}
-      </ul>
-      <h2>{t("agent.security")}</h2>
-      <div class="card">
-        {schemes.length ? (
-          <span class="chips">
-            {schemes.map((name) => (
-              <span key={name} class="chip">
-                {visible(name)}
-              </span>
+      <div class="with-facts">
+        <div>
+          <h2>
+            {t("agent.skills")} <span class="soft">{number(card.skills.length)}</span>
+          </h2>
+          <div class="card rows">
+            {card.skills.map((skill) => (
+              <SkillView key={skill.id} skill={skill} />
             ))}
-          </span>
-        ) : (
-          <p class="soft">{t("agent.security.none")}</p>
-        )}
+          </div>
+        </div>
+        <div>
+          <h2>{t("agent.interfaces")}</h2>
+          <Interfaces of={card.supportedInterfaces} />
+          <h2>{t("agent.security")}</h2>
+          <div class="card">
+            {schemes.length ? (
+              <span class="chips">
+                {schemes.map((name) => (
+                  <span key={name} class="chip">
+                    {visible(name)}
+                  </span>
+                ))}
+              </span>
+            ) : (
+              <p class="soft">{t("agent.security.none")}</p>
+            )}
+          </div>
+          {extensions.length > 0 && (
+            <>
+              <h2>{t("agent.extensions")}</h2>
+              <ul class="plain card ranked">
+                {extensions.map((one) => (
+                  <li key={one.uri}>
+                    <span class="mono across">{visible(one.uri)}</span>
+                    {one.description && <span class="soft small across">{visible(one.description)}</span>}
+                  </li>
+                ))}
+              </ul>
+            </>
+          )}
+          <h2>{t("agent.card")}</h2>
+          <div class="card">
+            <JsonTree value={card as unknown as Json} isOpen={false} />
+          </div>
+        </div>
       </div>
-      <h2>{t("agent.extensions")}</h2>
-      <ul class="plain card ranked">
-        {extensions.map((one) => (
-          <li key={one.uri}>
-            <span class="mono">{one.uri}</span>
-            <span />
-            <span class="soft small">{one.description}</span>
-          </li>
-        ))}
-      </ul>
-      <h2>{t("agent.card")}</h2>
-      <div class="card">
-        <JsonTree value={card as unknown as Json} isOpen={false} />
-      </div>
-    </div>
+    </>
   );
 }
 
 function SkillView({ skill }: { skill: Skill }) {
   const [isOpen, setOpen] = useState(false);
   return (
-    <section class="card" aria-label={skill.name} data-skill={skill.id}>
+    <section aria-label={skill.name} data-skill={skill.id}>
       <div class="row">
-        <h3 class="grow">{skill.name}</h3>
+        <h3 class="fill">
+          {visible(skill.name)}{" "}
+          {(skill.tags ?? [])
+            .filter((tag) => tag !== skill.id)
+            .map((tag) => (
+              <span key={tag} class="chip">
+                {visible(tag)}
+              </span>
+            ))}
+        </h3>
         <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {t("agent.try")}
         </button>
       </div>
       <p class="soft">{visible(skill.description)}</p>
-      {(skill.tags ?? []).length > 0 && (
-        <span class="chips">
-          {(skill.tags ?? []).map((tag) => (
-            <span key={tag} class="chip">
-              {visible(tag)}
-            </span>
-          ))}
-        </span>
-      )}
       {isOpen && <Try skill={skill} />}
     </section>
   );

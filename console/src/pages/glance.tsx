@@ -16,7 +16,7 @@ export function Glance({ task, onClose }: { task: Summary; onClose: () => void }
     <aside class="pane" aria-label={t("glance.title")}>
       <div class="head">
         <State word={task.state} />
-        <span class="grow" />
+        <span class="fill" />
         <Link to={`tasks/${encodeURIComponent(task.id)}`} query={addressOf(task)} class="button">
           {t("common.open")}
         </Link>

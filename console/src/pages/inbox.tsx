@@ -216,7 +216,7 @@ function Question({ summary, onDone }: { summary: Summary; onDone: () => void })
       </div>
       {task && <Asked task={task} onAnswer={summary.isOwn ? own : standsIn ? forGuest : null} takesFocus={standsIn} />}
       {task && isAGuests && !standsIn && (
-        <button type="button" onClick={() => setStandsIn(true)}>
+        <button type="button" class="primary" onClick={() => setStandsIn(true)}>
           {t("inbox.standin")}
         </button>
       )}

@@ -43,86 +43,104 @@ function Board({ now, window }: { now: http.Activity; window: string }) {
   return (
     <>
       {!now.isWhole && <p class="soft">{t("now.part", { time: moment(now.since) })}</p>}
-      <div class="grid">
-        <Tile name="rate" title={t("now.ended")} figure={number(now.ended)} to="tasks" query={{ since: window }}>
+      <div class="board">
+        <Tile name="rate" title={t("now.ended")} figure={number(now.ended)} note={rateOf(now)} to="tasks" query={{ since: window }}>
           <Bars buckets={now.buckets} width={now.bucket} />
         </Tile>
         <Tile
           name="errors"
           title={t("now.errors")}
           figure={`${number(Math.round(share * 1000) / 10)} %`}
+          note={t("now.errors.of", { failed: number(now.failed), ended: number(now.ended) })}
           to="tasks"
           query={{ state: "failed", since: window }}
         >
-          <p class="soft">{t("now.errors.of", { failed: number(now.failed), ended: number(now.ended) })}</p>
           <Bars buckets={now.buckets} width={now.bucket} isFailures />
         </Tile>
-        <Tile name="duration" title={t("now.p50")} figure={now.p50 === null ? "–" : span(now.p50)} to="tasks" query={{ sort: "slow", since: window }}>
-          <p class="soft">{t("now.p95", { time: now.p95 === null ? "–" : span(now.p95) })}</p>
+        <Tile
+          name="duration"
+          title={t("now.p50")}
+          figure={now.p50 === null ? "–" : span(now.p50)}
+          note={t("now.p95", { time: now.p95 === null ? "–" : span(now.p95) })}
+          to="tasks"
+          query={{ sort: "slow", since: window }}
+        >
+          <Durations buckets={now.buckets} />
         </Tile>
-        <Tile name="open" title={t("now.running")} figure={number(now.running)} to="tasks" query={{ state: "working" }}>
-          <p class="soft">{t("now.streams", { count: number(now.streams) })}</p>
-        </Tile>
-        <Tile name="waiting" title={t("now.waiting")} figure={number(now.waiting)} to="inbox">
-          {now.oldest[0] && <p class="soft">{t("now.oldest", { time: span(Date.now() - now.oldest[0].at) })}</p>}
-        </Tile>
+        <Tile name="open" title={t("now.running")} figure={number(now.running)} note={t("now.streams", { count: number(now.streams) })} to="tasks" query={{ state: "working" }} />
+        <Tile
+          name="waiting"
+          title={t("now.waiting")}
+          figure={number(now.waiting)}
+          note={now.oldest[0] ? t("now.oldest", { time: span(Date.now() - now.oldest[0].at) }) : t("now.needs.none")}
+          to="inbox"
+        />
       </div>
       <div class="beside">
         <div>
           <Section name="failures" title={t("now.failures")} empty={t("now.failures.none")} count={now.causes.length}>
-          {now.causes.map(({ cause, count, newest, agents }) => (
-            <li key={cause}>
-              <Link to={`tasks/${encodeURIComponent(newest.id)}`} query={addressOf(newest)}>
-                {visible(cause)}
-              </Link>
-              <span class="numbers">{number(count)} ×</span>
-              <span class="soft small">
-                {isHub ? placesOf(agents) : visible(newest.skill || newest.agent)} · {moment(newest.at)}
-              </span>
-            </li>
-          ))}
+            {now.causes.map(({ cause, count, newest, agents }) => (
+              <li key={cause + newest.id}>
+                <Link to={`tasks/${encodeURIComponent(newest.id)}`} query={addressOf(newest)}>
+                  {isHub ? `${placesOf(agents)}: ${visible(cause)}` : visible(cause)}
+                </Link>
+                <span class="numbers">{number(count)} ×</span>
+                <span class="soft small">
+                  {visible(newest.skill || newest.agent)} · {moment(newest.at)}
+                </span>
+              </li>
+            ))}
           </Section>
-          <Section name="oldest" title={t("now.needs")} empty={t("now.needs.none")} count={now.oldest.length}>
-          {now.oldest.map((task) => (
-            <li key={task.id}>
-              <Link to="inbox" query={{}}>
-                {visible(task.title || task.id)}
-              </Link>
-              <State word={task.state} />
-              <span class="soft small">
-                {isHub && `${visible(entryName(task.agent))} · `}
-                {t("now.since", { time: span(Date.now() - task.at) })}
-              </span>
-            </li>
-          ))}
+          <Section name="slowest" title={t("now.slowest")} empty={t("now.slowest.none")} count={now.slowest.length}>
+            {now.slowest.map((task) => (
+              <li key={task.id}>
+                <Link to={`tasks/${encodeURIComponent(task.id)}`} query={addressOf(task)}>
+                  {visible(task.title || task.id)}
+                </Link>
+                <span class="numbers">{span(task.at - task.created)}</span>
+                <span class="soft small">
+                  {isHub && `${visible(entryName(task.agent))} · `}
+                  {visible(task.skill || task.agent)} · {moment(task.at)}
+                </span>
+              </li>
+            ))}
           </Section>
-          <AgentMap />
         </div>
         <div>
-          <Section name="slowest" title={t("now.slowest")} empty={t("now.slowest.none")} count={now.slowest.length}>
-          {now.slowest.map((task) => (
-            <li key={task.id}>
-              <Link to={`tasks/${encodeURIComponent(task.id)}`} query={addressOf(task)}>
-                {visible(task.title || task.id)}
-              </Link>
-              <span class="numbers">{span(task.at - task.created)}</span>
-              <span class="soft small">
-                {isHub && `${visible(entryName(task.agent))} · `}
-                {visible(task.skill || task.agent)} · {moment(task.at)}
-              </span>
-            </li>
-          ))}
+          <Section name="oldest" title={t("now.needs")} empty={t("now.needs.none")} count={now.oldest.length}>
+            {now.oldest.map((task) => (
+              <li key={task.id}>
+                <Link to="inbox" query={{}}>
+                  {visible(task.title || task.id)}
+                </Link>
+                <State word={task.state} />
+                <span class="soft small">
+                  {isHub && `${visible(entryName(task.agent))} · `}
+                  {t("now.since", { time: span(Date.now() - task.at) })}
+                </span>
+              </li>
+            ))}
           </Section>
+          <AgentMap />
         </div>
       </div>
     </>
   );
 }
 
+/** How many tasks ended in a minute, an hour or a day: whichever gives a number that says something. */
+function rateOf(now: http.Activity): string {
+  const ms = now.bucket * now.buckets.length;
+  const units = [["minute", 60_000], ["hour", 3_600_000], ["day", 86_400_000]] as const;
+  const [name, length] = units.find(([, one]) => (now.ended * one) / ms >= 1) ?? units[units.length - 1]!;
+  return t(`now.per.${name}`, { count: number(Math.round(((now.ended * length) / ms) * 10) / 10) });
+}
+
 function Tile(props: {
   name: string;
   title: string;
   figure: string;
+  note: string;
   to: string;
   query?: Record<string, string>;
   children?: ComponentChildren;
@@ -132,6 +150,7 @@ function Tile(props: {
       <Link to={props.to} query={props.query ?? {}}>
         <span class="soft">{props.title}</span>
         <div class="figure">{props.figure}</div>
+        <span class="soft small">{props.note}</span>
       </Link>
       {props.children}
     </section>
@@ -153,26 +172,71 @@ function placesOf(agents: string[]): string {
   return names.join(", ") + (agents.length > 3 ? ` +${number(agents.length - 3)}` : "");
 }
 
+const WIDTH = 240;
+const HEIGHT = 64;
+
+/** A chart over the time that is shown, which it names below. */
+function Chart({ buckets, label, children }: { buckets: http.Bucket[]; label: string; children: ComponentChildren }) {
+  return (
+    <>
+      <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+        {[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => (
+          <line key={y} class="base" x1="0" x2={WIDTH} y1={y} y2={y} vector-effect="non-scaling-stroke" />
+        ))}
+        {children}
+      </svg>
+      <div class="ends soft" aria-hidden="true">
+        <span>{moment(buckets[0]?.at ?? 0)}</span>
+        <span>{t("now.end")}</span>
+      </div>
+    </>
+  );
+}
+
 /** How many tasks ended in each piece of time, those that failed below in red. */
 function Bars({ buckets, width, isFailures }: { buckets: http.Bucket[]; width: number; isFailures?: boolean }) {
   const most = Math.max(1, ...buckets.map((one) => (isFailures ? one.failed : one.ended)));
   const total = buckets.reduce((sum, one) => sum + one.ended, 0);
   const failed = buckets.reduce((sum, one) => sum + one.failed, 0);
-  const step = 240 / Math.max(1, buckets.length);
+  const step = WIDTH / Math.max(1, buckets.length);
+  const tall = (n: number) => (n ? Math.max(2, (n / most) * (HEIGHT - 2)) : 0);
   return (
-    <svg class={isFailures ? "chart low-chart" : "chart"} viewBox="0 0 240 56" preserveAspectRatio="none" role="img" aria-label={t("now.chart", { total: number(total), failed: number(failed) })}>
-      <line class="base" x1="0" x2="240" y1="55.5" y2="55.5" vector-effect="non-scaling-stroke" />
+    <Chart buckets={buckets} label={t("now.chart", { total: number(total), failed: number(failed) })}>
       {buckets.map((one, i) => {
-        const height = one.ended && !isFailures ? Math.max(2, (one.ended / most) * 54) : 0;
-        const bad = one.failed ? Math.max(2, (one.failed / most) * 54) : 0;
+        const height = isFailures ? 0 : tall(one.ended);
+        const bad = tall(one.failed);
         return (
           <g key={one.at}>
             <title>{t("now.bar", { time: moment(one.at), span: span(width), ended: number(one.ended), failed: number(one.failed) })}</title>
-            <rect class="ok" x={i * step + step * 0.1} width={step * 0.8} y={55 - height} height={Math.max(0, height - bad)} />
-            <rect class="failed" x={i * step + step * 0.1} width={step * 0.8} y={55 - bad} height={bad} />
+            <rect class="ok" x={i * step + step * 0.1} width={step * 0.8} y={HEIGHT - height} height={Math.max(0, height - bad)} />
+            <rect class="failed" x={i * step + step * 0.1} width={step * 0.8} y={HEIGHT - bad} height={bad} />
           </g>
         );
       })}
-    </svg>
+    </Chart>
+  );
+}
+
+/** How long tasks took: from the median to what 95 % stayed within, on a scale where each line is ten times the one below. */
+function Durations({ buckets }: { buckets: http.Bucket[] }) {
+  const known = buckets.flatMap((one) => (one.p50 === null || one.p95 === null ? [] : [one.p50, one.p95]));
+  const scale = (ms: number) => Math.log10(ms + 1);
+  const top = Math.max(1, ...known.map(scale));
+  const bottom = Math.min(...known.map(scale), top - 1);
+  const y = (ms: number) => HEIGHT - 2 - ((scale(ms) - bottom) / (top - bottom)) * (HEIGHT - 4);
+  const step = WIDTH / Math.max(1, buckets.length);
+  return (
+    <Chart buckets={buckets} label={t("now.durations")}>
+      {buckets.map(({ at, p50, p95 }, i) => {
+        if (p50 === null || p95 === null) return null;
+        return (
+          <g key={at}>
+            <title>{t("now.took", { time: moment(at), p50: span(p50), p95: span(p95) })}</title>
+            <rect class="ok" x={i * step + step * 0.1} width={step * 0.8} y={y(p95)} height={Math.max(2, y(p50) - y(p95))} />
+            <rect class="middle" x={i * step + step * 0.1} width={step * 0.8} y={y(p50) - 1} height="2" />
+          </g>
+        );
+      })}
+    </Chart>
   );
 }

@@ -45,7 +45,7 @@ export default function PushesPage() {
   const only = query.value.get("only") === "troubled" ? "troubled" : "";
   const { value, error, load } = usePolled(() => http.pushes(only !== ""), POLL_MS, [only]);
   const endpoints = endpointsOf(value?.pushes ?? []);
-  const at = endpoints.find((one) => one.name === chosen);
+  const at = endpoints.length === 1 ? endpoints[0] : endpoints.find((one) => one.name === chosen);
   return (
     <>
       <div class="head">
@@ -79,7 +79,7 @@ export default function PushesPage() {
             </thead>
             <tbody>
               {endpoints.map((one) => (
-                <tr key={one.name} data-endpoint={one.name} aria-selected={one.name === chosen}>
+                <tr key={one.name} data-endpoint={one.name} aria-selected={one === at}>
                   <td class="first">
                     <Link to="pushes" query={{ only, endpoint: one.name === chosen ? "" : one.name }}>
                       {visible(one.name)}

@@ -153,7 +153,7 @@ export default function Tasks() {
           onInput={(event) => setWords(event.currentTarget.value)}
         />
         <label>
-          {t("tasks.state")}
+          <span class="label">{t("tasks.state")}</span>
           <select value={filters.state} onChange={(event) => set("state", event.currentTarget.value)}>
             <option value="">{t("common.all")}</option>
             {STATES.map((state) => (
@@ -164,7 +164,7 @@ export default function Tasks() {
           </select>
         </label>
         <label>
-          {t("tasks.since")}
+          <span class="label">{t("tasks.since")}</span>
           <select value={filters.since} onChange={(event) => set("since", event.currentTarget.value)}>
             <option value="">{t("tasks.since.any")}</option>
             <option value="hour">{t("tasks.since.hour")}</option>
@@ -173,7 +173,7 @@ export default function Tasks() {
           </select>
         </label>
         <label>
-          {t("tasks.sort")}
+          <span class="label">{t("tasks.sort")}</span>
           <select value={filters.sort} onChange={(event) => set("sort", event.currentTarget.value)}>
             {SORTS.map((sort) => (
               <option key={sort} value={sort}>
@@ -259,9 +259,15 @@ function Rows(props: {
             <th scope="col">{t("tasks.state")}</th>
             <th scope="col">{t("tasks.what")}</th>
             {hasAgents && <th scope="col">{t("nav.agent")}</th>}
-            <th scope="col">{t("tasks.skill")}</th>
-            <th scope="col">{t("tasks.caller")}</th>
-            <th scope="col">{t("tasks.context")}</th>
+            <th scope="col" class="extra">
+              {t("tasks.skill")}
+            </th>
+            <th scope="col" class="extra">
+              {t("tasks.caller")}
+            </th>
+            <th scope="col" class="extra">
+              {t("tasks.context")}
+            </th>
             <th scope="col" class="numbers">
               {t("tasks.took")}
             </th>
@@ -289,9 +295,9 @@ function Rows(props: {
                 <Awaited task={task} />
               </td>
               {hasAgents && <td class="clip">{visible(entryName(task.agent))}</td>}
-              <td class="clip">{visible(task.skill)}</td>
-              <td>{visible(callerName(task.caller)) || t("tasks.anonymous")}</td>
-              <td>
+              <td class="clip extra">{visible(task.skill)}</td>
+              <td class="extra">{visible(callerName(task.caller)) || t("tasks.anonymous")}</td>
+              <td class="extra">
                 <Link to="tasks" query={{ ...filters, cursor: "", context: task.contextId }}>
                   <span class="mono">{task.contextId.slice(-8)}</span>
                 </Link>

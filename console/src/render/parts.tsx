@@ -38,12 +38,12 @@ export const SHOWN = [
 const SIGNS = /[*_~`#>[\]|\\]|^ *([-+]|\d+[.)]) |^ {4}|-{3}|https?:/m;
 
 /** A text as it is, or drawn as Markdown with a switch to see it as it is. */
-function Text({ text, isMarkdown }: { text: string; isMarkdown: boolean }) {
+function Text({ text, isMarkdown, hasSwitch }: { text: string; isMarkdown: boolean; hasSwitch: boolean }) {
   const [isRaw, setRaw] = useState(false);
   if (!isMarkdown) return <pre class="plain" dir="auto">{text}</pre>;
   return (
     <div class="switched">
-      {SIGNS.test(text) && (
+      {hasSwitch && SIGNS.test(text) && (
         <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
           {t("common.raw")}
         </button>
@@ -66,17 +66,26 @@ export function PartView(props: {
   part: Part;
   address?: Place;
   isUsers?: boolean;
+  head?: ComponentChildren; // stands in one line with the buttons
 }) {
   const { part, address } = props;
   const [isRaw, setRaw] = useState(false);
   const isBytes = part.raw !== undefined || (part.text === undefined && part.data === undefined);
-  if (!address || isBytes) return <Drawn {...props} />;
+  if (!address || isBytes) {
+    return (
+      <>
+        {props.head && <div class="row">{props.head}</div>}
+        <Drawn {...props} hasSwitch />
+      </>
+    );
+  }
   // What an agent made can be saved, and seen as it was sent.
   const raw = part.text ?? JSON.stringify(part.data, null, 2);
   const name = visible(part.filename || `${address.artifact}-${address.n}${extensionOf(part)}`);
   return (
     <div class="tooled">
-      <div class="tools">
+      <div class="row tools">
+        {props.head ?? <span class="fill" />}
         {!isPlain(part) && (
           <button type="button" class="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
             {t("common.raw")}
@@ -97,9 +106,10 @@ export function PartView(props: {
   );
 }
 
-/** Whether there is nothing to switch to: text is as it was sent, and Markdown has a switch of its own. */
-function isPlain(part: Part): boolean {
-  return part.text !== undefined && ["", "text/plain", "text/markdown"].includes(part.mediaType ?? "");
+/** Whether there is nothing to switch to: the text is drawn as it was sent. */
+function isPlain({ text, mediaType = "" }: Part): boolean {
+  if (text === undefined) return false;
+  return mediaType === "text/plain" || (["", "text/markdown"].includes(mediaType) && !SIGNS.test(text));
 }
 
 const EXTENSIONS: { [type: string]: string } = { "text/csv": ".csv", "text/markdown": ".md", "text/html": ".html", "image/svg+xml": ".svg" };
@@ -126,7 +136,7 @@ function specOf(part: Part, type: string): Json | null {
   }
 }
 
-function Drawn({ part, address, isUsers }: { part: Part; address?: Place; isUsers?: boolean }) {
+function Drawn({ part, address, isUsers, hasSwitch = false }: { part: Part; address?: Place; isUsers?: boolean; hasSwitch?: boolean }) {
   const type = (part.mediaType ?? "").split(";")[0] ?? "";
   const spec = specOf(part, type);
   if (spec !== null) return <Vega spec={spec} />;
@@ -146,7 +156,7 @@ function Drawn({ part, address, isUsers }: { part: Part; address?: Place; isUser
     const isMarkdown = type === "text/markdown" || (type === "" && !isUsers);
     return (
       <div class="part">
-        <Text text={part.text} isMarkdown={isMarkdown} />
+        <Text text={part.text} isMarkdown={isMarkdown} hasSwitch={hasSwitch} />
       </div>
     );
   }
@@ -400,16 +410,20 @@ function inRuns(parts: Part[]): [Part, number][] {
 export function ArtifactView({ artifact, at }: { artifact: Artifact; at?: Address }) {
   const text = artifact.parts.map((part) => part.text ?? "").join("");
   const name = visible(artifact.name || artifact.artifactId);
+  const head = (
+    <>
+      <strong class="fill">
+        {name} {artifact.description && <span class="soft small">{visible(artifact.description)}</span>}
+      </strong>
+      {text && <Copy text={() => text} isQuiet />}
+    </>
+  );
   return (
     <section class="card" aria-label={name}>
-      <div class="row">
-        <strong class="grow">{name}</strong>
-        {text && <Copy text={() => text} />}
-      </div>
-      {artifact.description && <p class="soft">{artifact.description}</p>}
-      {inRuns(artifact.parts).map(([part, n]) => (
-        <PartView key={n} part={part} address={at && { at, artifact: artifact.artifactId, n }} />
+      {inRuns(artifact.parts).map(([part, n], i) => (
+        <PartView key={n} part={part} address={at && { at, artifact: artifact.artifactId, n }} head={i ? undefined : head} />
       ))}
+      {!artifact.parts.length && <div class="row">{head}</div>}
     </section>
   );
 }

@@ -102,11 +102,12 @@ async function copy(text: string): Promise<void> {
   field.remove();
 }
 
-export function Copy({ text, label }: { text: () => string; label?: string }) {
+export function Copy({ text, label, isQuiet }: { text: () => string; label?: string; isQuiet?: boolean }) {
   const [isDone, setDone] = useState(false);
   return (
     <button
       type="button"
+      class={isQuiet ? "quiet" : ""}
       data-copies={text()}
       onClick={() =>
         void copy(text()).then(() => {

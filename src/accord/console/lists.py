@@ -34,6 +34,8 @@ WHY = 200
 WAITING = (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
 # What differs between two failures of one kind: ids, references and numbers.
 _VARYING = re.compile(r"\b(?:[0-9a-f]{8}[0-9a-f-]*|\d[\d.,]*)(?<![.,])", re.ASCII)
+# What agents send in place of what they raised has one for their own log.
+_REFERENCE = re.compile(r" Reference: \w+$", re.ASCII)
 WINDOWS = {"hour": (3_600_000, 60), "day": (86_400_000, 48), "week": (604_800_000, 56)}
 
 
@@ -294,8 +296,10 @@ class TaskLists:
             whys = await self._whys(page.tasks)
             for record, summary in zip(page.tasks, await self.summaries(page.tasks), strict=True):
                 cause = summary["why"].partition("\n")[0] or summary["state"]
+                place = ""
+                if record.key not in whys:
+                    place, cause = summary["agent"], _REFERENCE.sub("", cause)
                 kind = _VARYING.sub("…", cause)
-                place = "" if record.key in whys else summary["agent"]
                 one = found.setdefault(
                     (place, kind), {"cause": cause, "count": 0, "newest": summary, "agents": []}
                 )

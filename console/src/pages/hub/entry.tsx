@@ -3,11 +3,12 @@
 import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
 import type { Card, Json } from "../../api/types";
-import { moment, number, span, t } from "../../i18n";
+import { has, moment, number, span, t } from "../../i18n";
 import { go, me, onChange, query, say, useTitle } from "../../state";
 import { Copy, Dialog, Link, Skeleton, Tabs, Trouble } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
 import { visible } from "../../ui/text";
+import { Interfaces } from "../interfaces";
 import { HealthMark, stateOf } from "./agents";
 
 const TABS = ["overview", "checks", "cards", "settings"];
@@ -74,7 +75,7 @@ export default function EntryPage({ name }: { name: string }) {
         <HealthMark state={entry.health.state} />
         <span data-state-of-entry={entry.state}>{stateOf(entry)}</span>
         <span>{t("agent.version", { version: entry.version })}</span>
-        <span>{entry.signature}</span>
+        <span>{wordOf("signature", entry.signature ?? "")}</span>
       </p>
       <p>{visible(entry.description)}</p>
       {entry.health.sentence && <p class="card">{entry.health.sentence}</p>}
@@ -93,6 +94,12 @@ export default function EntryPage({ name }: { name: string }) {
       {tab === "settings" && <EntrySettings entry={entry} act={act} onError={setError} />}
     </>
   );
+}
+
+/** A word of the server's in the language of the page, if there is one. */
+function wordOf(kind: "signature" | "decision", word: string): string {
+  const key = `${kind}.${word}`;
+  return has(key) ? t(key) : visible(word);
 }
 
 function Overview({ entry, address }: { entry: hub.Entry; address: string }) {
@@ -115,31 +122,28 @@ function Overview({ entry, address }: { entry: hub.Entry; address: string }) {
           <div class="figure">{entry.score ?? "–"}</div>
         </section>
       </div>
-      <h2>{t("entry.address")}</h2>
-      <p class="card row">
-        <span class="mono grow">{address}</span> <Copy text={() => address} />
-      </p>
-      <h2>{t("agent.skills")}</h2>
-      <ul class="plain card ranked">
-        {(entry.skills ?? []).map((skill) => (
-          <li key={skill.id}>
-            <strong>{visible(skill.name)}</strong>
-            <span class="mono soft">{visible(skill.id)}</span>
-            <span class="soft">{visible(skill.description)}</span>
-          </li>
-        ))}
-      </ul>
-      <h2>{t("agent.interfaces")}</h2>
-      <ul class="plain card ranked">
-        {(entry.interfaces ?? []).map((one) => (
-          <li key={one.url + one.protocolBinding + one.protocolVersion}>
-            <span class="mono">{visible(one.url)}</span>
-            <span class="chip">
-              {one.protocolBinding} {one.protocolVersion}
-            </span>
-          </li>
-        ))}
-      </ul>
+      <div class="with-facts">
+        <div>
+          <h2>{t("agent.skills")}</h2>
+          <ul class="plain card ranked">
+            {(entry.skills ?? []).map((skill) => (
+              <li key={skill.id}>
+                <strong>{visible(skill.name)}</strong>
+                <span class="mono soft">{visible(skill.id)}</span>
+                <span class="soft">{visible(skill.description)}</span>
+              </li>
+            ))}
+          </ul>
+        </div>
+        <div>
+          <h2>{t("entry.address")}</h2>
+          <p class="card row">
+            <span class="mono fill">{address}</span> <Copy text={() => address} isQuiet />
+          </p>
+          <h2>{t("agent.interfaces")}</h2>
+          <Interfaces of={entry.interfaces ?? []} />
+        </div>
+      </div>
     </>
   );
 }
@@ -245,9 +249,9 @@ export function CardView(props: {
     <section class="card" data-card={version.n}>
       <p class="row">
         <strong>{t("entry.card.n", { n: version.n })}</strong>
-        <span>{version.decision}</span>
+        <span>{wordOf("decision", version.decision)}</span>
         <span class="soft">{moment(version.first_ms)}</span>
-        <span class="soft">{version.signature}</span>
+        <span class="soft">{wordOf("signature", version.signature)}</span>
       </p>
       {props.isNew && card && (
         <ul>

@@ -167,7 +167,7 @@ function Waterfall({ spans, task = "" }: { spans: hub.Span[]; task?: string }) {
           <tbody>
             {nodes.map((one) => (
               <tr key={one.task} data-task={one.task} data-depth={one.depth} aria-selected={one.task === task}>
-                <td class="whole">
+                <td class="whole first">
                   <span class="soft" aria-hidden="true">
                     {"\u00a0\u00a0".repeat(Math.min(one.depth, 8))}
                     {one.depth ? "└ " : ""}
@@ -180,7 +180,7 @@ function Waterfall({ spans, task = "" }: { spans: hub.Span[]; task?: string }) {
                   </Link>
                 </td>
                 <td class="whole">{visible(one.agent)}</td>
-                <td data-caller>{callerOf(one, byTask)}</td>
+                <td class="whole" data-caller>{callerOf(one, byTask)}</td>
                 <td>
                   <State word={one.state} />
                 </td>
@@ -188,7 +188,7 @@ function Waterfall({ spans, task = "" }: { spans: hub.Span[]; task?: string }) {
                 <td class="middle">
                   <svg class="bar-of-time" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={span(one.ended_ms - one.started_ms)}>
                     <rect
-                      class={one.state === "failed" ? "failed" : ""}
+                      class={one.state}
                       x={at(one.started_ms)}
                       width={Math.max(0.8, at(one.ended_ms) - at(one.started_ms))}
                       y="1"

@@ -1,9 +1,9 @@
 /** A task as people read it: what came out or went wrong, then who said what. */
 
 import type { Address } from "../../api/http";
-import type { Entry, Part, Task } from "../../api/types";
+import type { Entry, Message, Part, Task } from "../../api/types";
 import { isFinal, word } from "../../fold";
-import { t } from "../../i18n";
+import { clock, t } from "../../i18n";
 import { ArtifactView, PartView } from "../../render/parts";
 import { me } from "../../state";
 import { Copy, State } from "../../ui/elements";
@@ -22,21 +22,22 @@ export function Outcome({ task, entries, now, at }: { task: Task; entries: Entry
       <h2 class="hidden">{t("task.outcome")}</h2>
       {raised && (
         <>
-          <p>
+          <p class="cause">
             <strong class="bad">{visible(raised.type)}</strong> {visible(raised.message)}
           </p>
-          <details>
-            <summary>{t("task.traceback")}</summary>
-            <div class="row">
-              <Copy text={() => raised.traceback} />
-            </div>
+          <details open>
+            <summary class="row">
+              <span class="fill">{t("task.traceback")}</span>
+              <span class="soft small">{t("task.raised.private")}</span>
+              <Copy text={() => raised.traceback} isQuiet />
+            </summary>
             <pre class="trace-of-error" tabIndex={0}>
               {raised.traceback}
             </pre>
           </details>
-          <p class="soft small">{t("task.raised.private")}</p>
         </>
       )}
+      {raised && task.status.message && <span class="soft small">{t("task.told")}</span>}
       {task.status.message?.parts.map((part, i) => <PartView key={i} part={part} />)}
       {(task.artifacts ?? []).map((artifact) => (
         <ArtifactView key={artifact.artifactId} artifact={artifact} at={at} />
@@ -49,32 +50,52 @@ export function Outcome({ task, entries, now, at }: { task: Task; entries: Entry
 /** The schema of an answer is for forms; Events has it. */
 const isSaid = (part: Part): boolean => part.mediaType !== "application/schema+json";
 
+/** When each message was stored, by its id. */
+export function timesOf(entries: Entry[]): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const { at, event, message } of entries) {
+    const status = event?.statusUpdate?.status ?? event?.task?.status;
+    for (const one of [...(event?.task?.history ?? []), message, status?.message]) {
+      if (one && !times.has(one.messageId)) times.set(one.messageId, at);
+    }
+  }
+  return times;
+}
+
 /** Who said what, and what was made, as the task stood then. */
-export function Story({ task, at }: { task: Task; at: Address }) {
+export function Story({ task, entries, at }: { task: Task; entries: Entry[]; at: Address }) {
   const isOver = isFinal(task.status.state); // its outcome stands above
   const caller = visible(callerName(at.caller)) || t("tasks.anonymous");
+  const agent = visible(entryName(at.agent ?? "") || me.value!.card.name);
+  const times = timesOf(entries);
+  const asked = isOver ? undefined : task.status.message;
   return (
     <div class="story" data-fold={JSON.stringify(task).length}>
-      {(task.history ?? []).map((message) => (
-        <div key={message.messageId} class={message.role === "ROLE_USER" ? "bubble you" : "card"}>
-          <strong>{message.role === "ROLE_USER" ? caller : visible(entryName(at.agent ?? "") || me.value!.card.name)}</strong>
-          {message.parts.filter(isSaid).map((part, i) => (
-            <PartView key={i} part={part} isUsers={message.role === "ROLE_USER"} />
-          ))}
-        </div>
-      ))}
+      <ol class="plain thread">
+        {(task.history ?? []).map((message) => (
+          <Said key={message.messageId} message={message} who={message.role === "ROLE_USER" ? caller : agent} time={times.get(message.messageId)} />
+        ))}
+        {asked && <Said message={asked} who={agent} time={times.get(asked.messageId)} />}
+      </ol>
       {!isOver &&
         (task.artifacts ?? []).map((artifact) => <ArtifactView key={artifact.artifactId} artifact={artifact} at={at} />)}
-      {!isOver && task.status.message && (
-        <div class="card">
-          {task.status.message.parts.filter(isSaid).map((part, i) => (
-            <PartView key={i} part={part} />
-          ))}
-        </div>
+      {!isOver && (
+        <p>
+          <State word={word(task.status.state)} />
+        </p>
       )}
-      <p>
-        <State word={word(task.status.state)} />
-      </p>
     </div>
+  );
+}
+
+function Said({ message, who, time }: { message: Message; who: string; time: number | undefined }) {
+  const isUsers = message.role === "ROLE_USER";
+  return (
+    <li class={isUsers ? "users" : ""}>
+      <strong>{who}</strong> {time !== undefined && <span class="soft small">{clock(time)}</span>}
+      {message.parts.filter(isSaid).map((part, i) => (
+        <PartView key={i} part={part} isUsers={isUsers} />
+      ))}
+    </li>
   );
 }
