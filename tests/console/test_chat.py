@@ -83,8 +83,8 @@ async def test_what_a_person_types_is_shown_as_typed():
         assert "a*b*c and **d** # e" in await page.inner_text(".bubble.you")
         await page.click("nav a[href='/console/tasks']")
         await page.click("tbody a >> nth=0")
-        await page.wait_for_selector("[data-fold] .bubble")
-        assert "a*b*c and **d** # e" in await page.inner_text("[data-fold] .bubble >> nth=0")
+        await page.wait_for_selector("[data-fold] .users")
+        assert "a*b*c and **d** # e" in await page.inner_text("[data-fold] .users >> nth=0")
 
 
 async def test_an_agents_text_is_markdown_only_if_it_may_be():
