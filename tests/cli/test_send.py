@@ -470,4 +470,4 @@ def test_help_shows_whole_sentences():
     """Also of commands whose first sentence is longer than a line."""
     said = " ".join(accord("--help").output.split())
     assert "..." not in said.partition("Commands:")[2]
-    assert "Make, list and rotate the keys a server seals and signs with." in said
+    assert "Make, list and rotate the keys that a server encrypts and signs with." in said

@@ -40,8 +40,8 @@ _WAYS = ["device", "browser", "program", "key", "token", "password"]
 def auth() -> None:
     """Log in at agents, see where you are, and log out.
 
-    What is kept is in a file for you alone (ACCORD_LOGINS names another one). The other commands
-    use it for the agent it was made for, and for no other.
+    Logins are stored in a file that only you can read (ACCORD_LOGINS names another one).
+    The other commands use a login for its own agent only.
     """
 
 
@@ -83,7 +83,7 @@ class _Wanted(msgspec.Struct):
 @click.option(
     "--resource", default="", help="The resource that tokens are for, as a URL (RFC 8707)."
 )
-@click.option("--user", default="", help="For --with password.")
+@click.option("--user", default="", help="The user name, for --with password.")
 @click.option(
     "--secret-stdin",
     is_flag=True,
@@ -133,7 +133,7 @@ def login(
 @click.argument("url", required=False)
 @OUTPUT
 def status(url: str | None, output: str) -> None:
-    """Say where you are logged in. With URL, fail if it is not there."""
+    """List your logins. With URL, fail if you are not logged in there."""
     try:
         logins = Logins().all()
         if url is not None:

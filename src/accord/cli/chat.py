@@ -33,8 +33,8 @@ _HELP = """\
 def chat(target: AgentTarget, words: tuple[str, ...], context_id: str, skill: str) -> None:
     """Talk to the agent at URL.
 
-    What it asks, you answer with your next line. Where there is no terminal, TEXT is sent and its
-    answer printed.
+    Your next line answers what it asks. Without a terminal, TEXT is sent and the answer is
+    printed.
 
     \b
     accord chat http://localhost:8000

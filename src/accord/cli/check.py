@@ -41,7 +41,7 @@ def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str)
     Looks at its card, then calls every interface the card names; --transport and --a2a-version
     choose some. Each interface is sent one message, a second one if the agent streams, and one to a
     task that is over, which it must refuse. Each failure says what was sent, what came back, and
-    what to change. The score is the points got of those that apply to the agent.
+    what to change. The score is the percentage of points reached, of the checks that apply.
 
     -o json prints everything found, -o junit the XML that CI servers read. --verbose prints the
     request and the answer of each failure.

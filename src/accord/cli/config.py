@@ -29,7 +29,7 @@ def config() -> None:
 def show(ctx: click.Context, output: str) -> None:
     """Show each setting, its value and its source. Changes nothing.
 
-    An option wins over a variable, that over the nearest .env (or --config), that over
+    An option wins over a variable, a variable over the nearest .env (or --config), and that over
     ~/.config/a2a-cli/.env. Below are the logins that accord auth login has kept, without their
     secrets, and the file they are in.
     """

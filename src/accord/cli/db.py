@@ -99,10 +99,10 @@ def stats(output: str, store: str | None) -> None:
 @OUTPUT
 @STORE
 def vacuum(output: str, store: str | None) -> None:
-    """Give the room of deleted tasks back.
+    """Give the space of deleted tasks back to the disk.
 
-    Files that no task has referred to for a day are deleted, unless --files keeps them elsewhere:
-    of those the server takes care.
+    Files that no task has referred to for a day are deleted, unless --files stores them
+    elsewhere: the server deletes those itself.
     """
     found = _found(store).vacuum()
     if is_json(output):
@@ -148,13 +148,14 @@ def migrate(output: str, store: str | None) -> None:
 def backup(
     output: str, store: str | None, key_file: Path | None, with_keys: bool, file: Path
 ) -> None:
-    """Copy all there is into FILE, as it stands at one moment, while the server runs: tasks, API
+    """Copy everything into FILE, as it is at one moment, also while the server runs: tasks, API
     keys, and the entries, rules and audit log of a hub.
 
-    Of SQLite it is a database that can be served, with a folder FILE-files if there are large
-    files; of PostgreSQL an archive with the files in the database, which needs pg_dump. Files that
-    --files keeps elsewhere are counted and not copied. accord db restore puts either back. What is
-    sealed in it needs the server's keys: --with-keys copies them to FILE.keys.
+    From SQLite it is a database that can be served, with a folder FILE-files if there are
+    large files; from PostgreSQL it is an archive, made by pg_dump, that includes the
+    files. Files that --files stores elsewhere are counted but not copied. accord db restore
+    restores either. Encrypted values in it need the server's keys: --with-keys copies them to
+    FILE.keys.
     """
     keys = _key_file(key_file, store)
     files = sqlite.files_folder(file)
@@ -208,7 +209,7 @@ def backup(
 @OUTPUT
 @STORE
 @KEY_FILE
-@click.option("--replace", is_flag=True, help="Replace what is there. It is gone then.")
+@click.option("--replace", is_flag=True, help="Overwrite the data that is there. It is lost then.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def restore(
     output: str, store: str | None, key_file: Path | None, replace: bool, file: Path
@@ -320,7 +321,7 @@ def _is_same(one: Path, other: Path) -> bool:
 def why(output: str, store: str | None, task_id: str) -> None:
     """Say why a task failed: what its function raised, and where.
 
-    Callers are shown the reference alone. May be used while the server runs, for as long as the
+    Callers see only the reference. May be used while the server runs, for as long as the
     task's log is kept.
     """
     found = _found(store).logs_of(task_id)

@@ -39,7 +39,7 @@ _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres", "obstore": "files"}
 @click.option("--store", help="A store to look at, as given to accord serve or accord hub.")
 @OUTPUT
 def doctor(url: str | None, port: int, store: str | None, output: str) -> None:
-    """Look for what keeps Accord from working here, at an agent (URL) or a database (--store).
+    """Look for problems of this installation, of an agent (URL) or of a database (--store).
 
     Exits with 1 if something is bad.
 

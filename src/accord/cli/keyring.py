@@ -17,12 +17,12 @@ KEY_FILE = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file of keys. By default the one beside the store, or the only one in ./.accord/.",
 )
-STORE = click.option("--store", help="The store whose keys are meant: sqlite:///FILE.")
+STORE = click.option("--store", help="The store whose keys to use: sqlite:///FILE.")
 
 
 @click.group(cls=VerbGroup)
 def keyring() -> None:
-    """Make, list and rotate the keys a server seals and signs with."""
+    """Make, list and rotate the keys that a server encrypts and signs with."""
 
 
 @keyring.command("new")
@@ -65,9 +65,9 @@ def show(output: str, key_file: Path | None, store: str | None) -> None:
 @KEY_FILE
 @STORE
 def rotate(output: str, key_file: Path | None, store: str | None) -> None:
-    """Make a new key the current one. The others stay, for what they have sealed.
+    """Make a new key the current one. The others stay, to decrypt what they encrypted.
 
-    Servers that run take it up at once.
+    Running servers use it at once.
     """
     try:
         ring = found_keyring(key_file, store)

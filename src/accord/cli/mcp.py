@@ -53,8 +53,8 @@ __all__ = ["mcp"]
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The keys that open questions are sealed with. By default those in ACCORD_KEY. Without "
-    "any, open questions end with this process.",
+    help="The keys that open questions are encrypted with. By default those in "
+    "ACCORD_KEY. Without keys, open questions are lost when this process ends.",
 )
 @agent_options
 def mcp(

@@ -41,7 +41,7 @@ class _Pushes(Protocol):
 
 @click.group(cls=VerbGroup)
 def push() -> None:
-    """Look after push notifications, also while the server runs.
+    """Show, test and resend push notifications, also while the server runs.
 
     \b
     accord push list --troubled
@@ -87,7 +87,7 @@ def list_(troubled: bool, limit: int, output: str, store: str | None) -> None:
 @OUTPUT
 @_STORE
 def show(task_id: str, output: str, store: str | None) -> None:
-    """Show the webhooks of a task, and its dead letters: what was given up, and why."""
+    """Show the webhooks of a task, and its dead letters: what could not be delivered, and why."""
 
     async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
         return await pushes.listed(_MANY * 100), await pushes.letters(_MANY, task_id=task_id)
@@ -123,8 +123,8 @@ def replay(
 ) -> None:
     """Send dead letters again, by their numbers (see accord push show).
 
-    A webhook goes on from the event of its letter: what it was sent since comes once more, in
-    order. One that was disabled is enabled.
+    A webhook continues from the event of its dead letter: events it got since then are
+    sent once more, in order. A disabled webhook is enabled again.
     """
     if not (letters or task_id or is_all):
         raise click.UsageError("say which deliveries: LETTER..., --task ID or --all")

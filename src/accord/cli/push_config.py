@@ -24,7 +24,7 @@ __all__ = ["push_config"]
 
 @click.group("push-config", cls=VerbGroup)
 def push_config() -> None:
-    """Have an agent send what happens to a task to a webhook.
+    """Manage the webhooks to which an agent sends what happens to a task.
 
     \b
     accord task push-config create http://localhost:8000 0192... --url https://me.example/hook

@@ -23,7 +23,7 @@ def replicas() -> None:
 @click.option("--store", required=True, help="The store, as given to accord serve.")
 @OUTPUT
 def show(store: str, output: str) -> None:
-    """List the processes that use a PostgreSQL store, and dead ones that are not forgotten yet."""
+    """List the processes that use a PostgreSQL store, and those that died lately."""
     if not database_url(store):
         raise click.ClickException(
             f"{store} is used by one process; only a postgresql:// store has replicas"

@@ -100,7 +100,7 @@ def send(
 ) -> None:
     """Send a message to the agent at URL and print what it answers.
 
-    The answer is on stdout, and how the task stands is on stderr. The exit code says whether the
+    The answer is on stdout, and the state of the task is on stderr. The exit code says whether the
     call worked; with --exit-status, also whether the task completed.
 
     \b

@@ -73,8 +73,8 @@ class _Serve(click.Command):
 @click.option(
     "--store",
     help="Where tasks are stored: sqlite:///FILE, postgresql://USER@HOST/DATABASE for several "
-    "processes, or memory:// to lose them at the stop. By default a file in ./.accord/ for "
-    "each agent.",
+    "processes, or memory://, which forgets them when the server stops. By default a file in "
+    "./.accord/ for each agent.",
 )
 @click.option(
     "--workers",
@@ -89,7 +89,7 @@ class _Serve(click.Command):
     type=SECONDS,
     default=20.0,
     show_default=True,
-    help="Seconds that running tasks have to finish after SIGTERM.",
+    help="How long running tasks may go on after SIGTERM.",
 )
 @click.option(
     "--no-auth",
@@ -107,7 +107,7 @@ class _Serve(click.Command):
     default="",
     metavar="KEY",
     envvar="ACCORD_HUB_KEY",
-    help="A publisher's key of the hub. By default the one in ACCORD_HUB_KEY, or the admin key "
+    help="Your publisher's key for the hub. By default the one in ACCORD_HUB_KEY, or the admin key "
     "in ./.accord/ if the hub was started in this folder.",
 )
 @click.option(
@@ -148,7 +148,7 @@ def serve(
 
     Without NAME it is the variable `agent`, or the only agent there is. Tasks are kept in
     ./.accord/ and survive a crash. Several agents share the port and the store: each is below a
-    path made from its name, and / says which there are.
+    path made from its name, and / lists them.
 
     \b
     accord serve hello.py

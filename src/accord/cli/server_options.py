@@ -53,7 +53,7 @@ _PORT_OPTIONS = (
         multiple=True,
         metavar="NETWORK",
         help="The address or network of a proxy in front of this server, like 10.0.0.0/8. Its "
-        "X-Forwarded-For or Forwarded header is believed. May be repeated.",
+        "X-Forwarded-For or Forwarded header is trusted. May be repeated.",
     ),
 )
 _PROCESS_OPTIONS = (
@@ -87,7 +87,7 @@ _AGENT_OPTIONS = (
         "previews",
         multiple=True,
         metavar="VERSION",
-        help="Serve a version of A2A that is not released yet, too "
+        help="Also serve a version of A2A that is not released yet "
         f"({', '.join(PREVIEW_NUMBERS)}). It may change. May be repeated.",
     ),
     click.option(

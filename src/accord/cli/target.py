@@ -254,7 +254,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
                  help="The version of A2A to use. Default: the highest in the card."),
     click.option("--preview", "previews", multiple=True, metavar="VERSION",
-                 help="Speak a version of A2A that is not released yet "
+                 help="Use a version of A2A that is not released yet "
                       f"({', '.join(PREVIEW_NUMBERS)}), with agents that offer it. It may "
                       "change. May be repeated."),
     click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",

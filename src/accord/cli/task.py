@@ -73,7 +73,7 @@ def task() -> None:
 def get(
     target: AgentTarget, words: tuple[str, ...], waits: bool, history: int | None, exit_status: bool
 ) -> None:
-    """Print how task TASK_ID of the agent at URL stands, and what it has made.
+    """Print the state of task TASK_ID of the agent at URL, and its output.
 
     \b
     accord task get http://localhost:8000 0192...
@@ -98,7 +98,7 @@ def get(
               help="Only tasks in this state, like working or input-required.")  # fmt: skip
 @click.option("--context-id", cls=Setting, default="", help="Only tasks of this conversation.")
 @click.option("--page-size", type=click.IntRange(1, 100), help="How many tasks per page.")
-@click.option("--page-token", default="", help="Continue after another page: its token.")
+@click.option("--page-token", default="", help="Continue after another page, by its token.")
 @click.option(
     "--history", type=click.IntRange(0), help="How many of the last messages of each task to show."
 )
@@ -300,9 +300,9 @@ def fork(
 def download(
     target: AgentTarget, words: tuple[str, ...], folder: Path, only: tuple[str, ...], force: bool
 ) -> None:
-    """Save what task TASK_ID of the agent at URL has made.
+    """Save the output of task TASK_ID of the agent at URL.
 
-    Texts and data too, each part in a file. Parts that are somewhere else are listed.
+    Each part goes into a file of its own, also text and data. Parts that are only links are listed.
 
     \b
     accord task download http://localhost:8000 0192... --dir results

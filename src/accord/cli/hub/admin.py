@@ -19,7 +19,7 @@ __all__ = ["COMMANDS"]
 
 @click.group(cls=VerbGroup)
 def credential() -> None:
-    """Credentials the hub shows to agents: sealed, and never read back."""
+    """Manage the credentials that the hub sends to agents. They are stored encrypted."""
 
 
 @credential.command(name="set")
@@ -121,7 +121,7 @@ _ROLE = click.option(
 
 @click.group(cls=VerbGroup)
 def key() -> None:
-    """Keys of people and programs that use the hub."""
+    """Manage the keys of people and programs that use the hub."""
 
 
 @key.command(name="new")
@@ -154,7 +154,7 @@ _add_remove(key, "/keys", "Revoke a key.", "key {} is revoked", "revoke")
 
 @click.group(cls=VerbGroup)
 def user() -> None:
-    """People who come with a token or log in: role and teams, where claims do not say them."""
+    """Set roles and teams of people who log in or have tokens, where the claims do not."""
 
 
 @user.command(name="set")
@@ -180,7 +180,7 @@ _add_remove(
 
 @click.group(cls=VerbGroup)
 def team() -> None:
-    """Teams: who finds entries that are for a team."""
+    """Manage teams. Their members find the agents that are for the team."""
 
 
 @team.command(name="add")
@@ -199,7 +199,7 @@ _add_remove(team, "/teams", "Remove a team.", "team {} is removed")
 
 @click.group(cls=VerbGroup)
 def policy() -> None:
-    """Rules: who may see and call which agents and skills."""
+    """Manage rules: who may see and call which agents and skills."""
 
 
 @policy.command(name="add")
@@ -217,7 +217,7 @@ def policy() -> None:
 )
 @hub_options
 def add_rule(client: HubClient, effect: str, who: str, may: str, what: str, limit: int) -> None:
-    """Add a rule. `deny` counts before `allow`.
+    """Add a rule. `deny` wins over `allow`.
 
     \b
     WHO   anyone, signed-in, user:NAME, team:NAME, role:NAME, key:NAME, claim:NAME=VALUE;
@@ -267,7 +267,7 @@ def try_rules(
     role: str,
     teams: tuple[str, ...],
 ) -> None:
-    """Ask what the rules say of somebody, and which of them decides."""
+    """Show what a caller may do, and which rule decides."""
     asked = {"agent": agent, "skill": skill, "may": may, "name": name, "role": role}
     found = client.call("POST", "/policies:try", asked | {"teams": list(teams)})
     note = f" ({found['note']})" if found.get("note") else ""
@@ -276,7 +276,7 @@ def try_rules(
 
 @click.group(cls=VerbGroup)
 def trust() -> None:
-    """Keys whose signatures on cards count."""
+    """Manage the keys whose signatures on cards are trusted."""
 
 
 @trust.command(name="add")
@@ -302,7 +302,7 @@ _add_remove(trust, "/trusted-keys", "Trust a key no more.", "key {} is not trust
 
 @click.group(cls=VerbGroup)
 def network() -> None:
-    """Private networks and hosts that agents may be in."""
+    """Manage the private networks and hosts where agents may be."""
 
 
 @network.command(name="add")
@@ -323,7 +323,7 @@ _add_list(network, "/networks", "List what is allowed.", "what", "why")
 @click.argument("what")
 @hub_options
 def remove_network(client: HubClient, what: str) -> None:
-    """Allow it no more."""
+    """Stop allowing a private network or host."""
     client.call("DELETE", "/networks", query={"what": what})
     client.show({"removed": what}, lambda _: f"{what} is not allowed any more")
 
@@ -378,7 +378,7 @@ def audit(client: HubClient, limit: int, verify: bool) -> None:
 @click.command()
 @hub_options
 def rekey(client: HubClient) -> None:
-    """Seal all credentials with the newest key, after `accord keyring rotate`."""
+    """Encrypt all credentials with the newest key, after `accord keyring rotate`."""
     found = client.call("POST", "/credentials:rekey")
     client.show(found, lambda _: f"sealed anew: {found['sealed']}")
 

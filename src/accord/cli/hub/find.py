@@ -40,7 +40,7 @@ __all__ = ["COMMANDS"]
 )
 @hub_options
 def find(client: HubClient, text: str, limit: int, **filters: Any) -> None:
-    """Find agents by what you want of them.
+    """Find agents by what they should do.
 
     \b
     accord hub find "order a laptop for a colleague"

@@ -62,7 +62,7 @@ _GUESTS = {
 @click.option(
     "--role-claim",
     metavar="CLAIM",
-    help="The claim that gives people a role, by --role.  [default: groups]",
+    help="The claim whose values --role gives roles to.  [default: groups]",
 )
 @click.option(
     "--role",
@@ -99,13 +99,13 @@ _GUESTS = {
     "--preview",
     multiple=True,
     metavar="VERSION",
-    help="Serve and speak a version of A2A that is not released yet, too "
+    help="Also serve and use a version of A2A that is not released yet "
     f"({', '.join(PREVIEW_NUMBERS)}). It may change. May be repeated.",
 )
 @click.option(
     "--meaning",
     metavar="FOLDER|URL",
-    help="Vectors for search: a folder with a model2vec model, or an embeddings endpoint.",
+    help="Search by meaning too: with a model2vec model (a folder) or an embeddings endpoint.",
 )
 @server_options
 @click.pass_context
