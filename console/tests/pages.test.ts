@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { en } from "../src/i18n/en";
 import { zh } from "../src/i18n/zh";
-import type { Entry, Summary } from "../src/api/types";
+import type { Entry, Me, Summary } from "../src/api/types";
 import { aligned } from "../src/pages/align";
 import { valuesOf } from "../src/pages/hub/values";
 import { axisOf } from "../src/pages/task/axis";
 import { framesOf, redacted, replayOf } from "../src/pages/task/export";
+import { callOf } from "../src/pages/try";
 import { parseCsv } from "../src/render/csv";
 
 describe("the time axis", () => {
@@ -81,5 +82,23 @@ describe("what an admin types", () => {
   it("becomes what the interface takes", () => {
     const fields = [{ name: "name" }, { name: "teams", kind: "list" as const }, { name: "limit", kind: "number" as const }, { name: "role", kind: ["user", "admin"] as const }];
     expect(valuesOf(fields, { name: " ci ", teams: "hr, ops,", limit: "" })).toEqual({ name: "ci", teams: ["hr", "ops"], role: "user" });
+  });
+});
+
+describe("a call that is tried", () => {
+  it("is written as its version has it, a preview like 1.0", () => {
+    const info = { rpc: "/", rest: "" } as Me;
+    const call = (version: string, binding: "JSONRPC" | "HTTP+JSON") =>
+      callOf(info, { skill: "s", version, binding, isStream: false, text: "hi" });
+    for (const version of ["1.0", "1.1"]) {
+      const rpc = call(version, "JSONRPC");
+      expect(rpc.headers["A2A-Version"]).toBe(version);
+      expect(JSON.parse(rpc.body).method).toBe("SendMessage");
+      const rest = call(version, "HTTP+JSON");
+      expect([rest.path, rest.headers["A2A-Version"]]).toEqual(["/message:send", version]);
+    }
+    expect(JSON.parse(call("0.3", "JSONRPC").body).method).toBe("message/send");
+    expect(call("0.3", "HTTP+JSON").path).toBe("/v1/message:send");
+    expect(JSON.parse(call("0.1", "JSONRPC").body).method).toBe("tasks/send");
   });
 });

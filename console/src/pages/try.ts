@@ -30,8 +30,9 @@ export function callOf(info: Me, wish: Wish): Call {
   let message: unknown;
   let method: string;
   let path = info.rpc;
-  if (wish.version === "1.0") {
-    headers["A2A-Version"] = "1.0";
+  if (!wish.version.startsWith("0.")) {
+    // 1.0, and what is added to it since
+    headers["A2A-Version"] = wish.version;
     const part = wish.json === undefined ? { text: wish.text } : { data, mediaType: "application/json" };
     message = { message: { messageId: id, role: "ROLE_USER", parts: [part], metadata } };
     method = wish.isStream ? "SendStreamingMessage" : "SendMessage";
