@@ -1,5 +1,6 @@
 """With the preview, a server gives clients of 1.0 the same bytes as without it."""
 
+import json
 from typing import Any
 
 import aiohttp
@@ -36,6 +37,12 @@ async def _bytes(app: Any, task_id: str, headers: dict[str, str]) -> dict[str, b
         "rest get": ("GET", f"/tasks/{task_id}", None, {}),
         "rest list": ("GET", "/tasks", None, {}),
         "rest stream": ("POST", f"/tasks/{task_id}:subscribe", None, RESUMED),
+        "rpc poll": ("POST", "/", rpc % ("GetTask", one[:-1] + ',"currentGeneration":"99"}'), {}),
+        "rest poll": ("GET", f"/tasks/{task_id}?currentGeneration=99", None, {}),
+        "rpc condition": ("POST", "/", rpc % ("SendMessage", _sent(task_id)), {}),
+        "rest condition": ("POST", "/message:send", _sent(task_id), {}),
+        "rpc error": ("POST", "/", rpc % ("GetTask", '{"id":"nothing"}'), {}),
+        "rest error": ("GET", "/tasks/nothing", None, {}),
         "old get": ("POST", "/", rpc % ("tasks/get", one), {"A2A-Version": "0.3"}),
         "old stream": (
             "POST",
@@ -53,7 +60,23 @@ async def _bytes(app: Any, task_id: str, headers: dict[str, str]) -> dict[str, b
         async with grpc.aio.insecure_channel(f"127.0.0.1:{app.grpc_port}") as channel:
             found |= await _grpc_bytes(channel, "lf.a2a.v1", task_id, headers)
             found |= await _grpc_bytes(channel, "a2a.v1", task_id, headers)
+            found["reflection"] = await _reflected(channel)
     return found
+
+
+def _sent(task_id: str) -> str:
+    """A message with a condition of 1.1, which is none in 1.0."""
+    message = {"messageId": "m", "taskId": task_id, "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    return json.dumps({"message": message, "configuration": {"ifGenerationMatch": "99"}})
+
+
+async def _reflected(channel: Any) -> bytes:
+    """What a server says of its messages."""
+    package = "grpc.reflection.v1"
+    ask = channel.stream_stream(f"/{package}.ServerReflection/ServerReflectionInfo")
+    asked = {"fileContainingSymbol": "lf.a2a.v1.A2AService"}
+    call = ask(iter([kind(f"{package}.ServerReflectionRequest").encode(asked)]))
+    return b"".join([answer async for answer in call])
 
 
 _STREAMS = {"lf.a2a.v1": "SubscribeToTask", "a2a.v1": "TaskSubscription"}
@@ -82,8 +105,10 @@ async def _grpc_bytes(
     for method, request in unary.items():
         rpc = channel.unary_unary(f"/{package}.A2AService/{method}")
         data = kind(f"{package}.{method}Request").encode(request)
-        call = rpc(data, metadata=metadata_of({}))
-        await keep(method, call, await call)
+        # A field of 1.1, which is none in 1.0.
+        for unknown in (b"", _POLL) if method == "GetTask" else (b"",):
+            call = rpc(data + unknown, metadata=metadata_of({}))
+            await keep(method + (" poll" if unknown else ""), call, await call)
     method = _STREAMS[package]
     rpc = channel.unary_stream(f"/{package}.A2AService/{method}")
     data = kind(f"{package}.{method}Request").encode(named)
@@ -93,6 +118,7 @@ async def _grpc_bytes(
 
 
 _LISTED = {"includeArtifacts": True, "pageSize": 10}
+_POLL = b"\x20\x63"  # field 4, a number: 99
 
 
 @pytest.mark.parametrize("headers", [{}, {"A2A-Version": "1.0"}], ids=["unnamed", "1.0"])
@@ -114,6 +140,8 @@ async def test_10_gets_the_same_bytes(lasting, headers):
         assert b'"result":{"id"' in with_it["rpc get"]
         assert b"statusUpdate" in with_it["rpc stream"]
         assert {name.partition(" ")[2] for name in with_it if "a2a.v1" in name} == {
-            *("GetTask", "ListTasks", "SubscribeToTask", "TaskSubscription")
+            *("GetTask", "GetTask poll", "ListTasks", "SubscribeToTask", "TaskSubscription")
         }
+        assert b"UNSUPPORTED_OPERATION" in with_it["rest condition"]  # as the task has ended
+        assert b"SendMessageConfiguration" in with_it["reflection"]
         assert with_it["lf.a2a.v1 SubscribeToTask"].count(task_id.encode()) > 4
