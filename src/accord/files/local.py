@@ -105,8 +105,14 @@ class LocalFiles:
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
-            if self._temporary is None:  # else a crash ends it anyway
+            # A file that came with a message is in memory for those who read it next (`Files`), so
+            # its pages are given back at once. New ones for the next file can cost more than all
+            # the rest of writing it. For that they have to be on the disk, temporary or not.
+            is_from_message = not start and PIECE_BYTES < len(data) < self.batch
+            if self._temporary is None or is_from_message:  # else a crash ends it anyway
                 os.fsync(file)
+            if is_from_message and _DONTNEED is not None:
+                os.posix_fadvise(file, 0, 0, _DONTNEED)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(file, start)
@@ -118,6 +124,7 @@ class LocalFiles:
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
+_DONTNEED = getattr(os, "POSIX_FADV_DONTNEED", None)  # not on macOS and Windows
 
 
 def _read(file: int, start: int, size: int) -> bytes:
