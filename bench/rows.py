@@ -388,10 +388,16 @@ _SAID = re.compile(rb'"at (\d+) "')
 
 
 class BigFile(Load):
-    """A message with a file of 1 MiB, which the answer brings back in the task's history."""
+    """A message with a file of 1 MiB. With `has_history` the answer has it too: of a2a-sdk as
+    bytes, of Accord as an address.
+    """
+
+    def __init__(self, id: str, title: str, *, has_history: bool, connections: int) -> None:
+        super().__init__(id, title, connections=connections)
+        self._has_history = has_history
 
     def request(self, server: Server) -> bytes:
-        return wire.send_file(server, wire.MB)
+        return wire.send_file(server, wire.MB, has_history=self._has_history)
 
     def check(self) -> Check:
         return wire.check(b"1048576 bytes", wire.COMPLETED)
@@ -753,7 +759,13 @@ ROWS: tuple[Row, ...] = (
     List("list10k", "list 50 of 10,000", tasks=10_000),
     List("list100k", "list 50 of 100,000", tasks=100_000, is_slow=True),
     FollowUp("followup", "follow-up to a task of 1,000 messages", is_slow=True),
-    BigFile("file", "message with a 1 MiB file", connections=4),
+    BigFile("file", "message with a 1 MiB file", has_history=True, connections=4),
+    BigFile(
+        "filebare",
+        "message with a 1 MiB file, no history in the answer",
+        has_history=False,
+        connections=4,
+    ),
     FileTimes("file80", "times the cost of a 10 MiB file, for 80 MiB, in and out", rounds=3),
     TaskMemory("taskmemory", "memory per finished task", rounds=1),
     StreamMemory("streammemory", "memory per idle stream"),

@@ -126,6 +126,8 @@ TARGETS: tuple[Target, ...] = (
         "send with traces that are sampled out: at most 1.1 times one without",
         _at_most("tracing", "memory", 1.1, "times"),
     ),
+    *_times("file", "message with a 1 MiB file", 7),
+    *_times("filebare", "message with a 1 MiB file, no history in the answer", 5),
     Target(
         "a file of 80 MiB, in and out: at most 9 times one of 10 MiB",
         _at_most("file80", "memory", 9.0, "times"),

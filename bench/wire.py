@@ -86,11 +86,15 @@ def send(
     return _post(server, raw_path, "SendMessage", params)
 
 
-def send_file(server: Server, size: int) -> bytes:
+def send_file(server: Server, size: int, *, has_history: bool = True) -> bytes:
+    """A message with a file; without history the answer has nothing of it."""
     message = _message("", "weigh") | {
         "parts": [{"raw": base64.b64encode(bytes(size)).decode(), "mediaType": "image/png"}]
     }
-    return _post(server, "/file", "SendMessage", {"message": message})
+    params: dict[str, Any] = {"message": message}
+    if not has_history:
+        params["configuration"] = {"historyLength": 0}
+    return _post(server, "/file", "SendMessage", params)
 
 
 def upload(server: Server, size: int) -> bytes:
