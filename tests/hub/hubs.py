@@ -69,7 +69,7 @@ class Desk:
 @contextlib.asynccontextmanager
 async def hub_at(folder: Path, **settings: Any) -> AsyncIterator[Desk]:
     """A hub that keeps its things in a folder, or in the `store` of the settings; with its console
-    if `console` is among them.
+    if `console` is among them, and with `limits`.
     """
     usual: dict[str, Any] = {
         "store": f"sqlite:///{folder}/hub.db",
@@ -78,7 +78,8 @@ async def hub_at(folder: Path, **settings: Any) -> AsyncIterator[Desk]:
         "tick_s": 0.0,  # no rounds of probes, unless a test asks for them
     }
     has_console = settings.pop("console", False)
-    hub = Hub(HubSettings(**(usual | settings)))
+    limits = settings.pop("limits", None)
+    hub = Hub(HubSettings(**(usual | settings)), limits)
     if has_console:
         hub.console()
     async with hub.app.serving() as url, aiohttp.ClientSession() as http:

@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from accord import connect
+from accord import Limits, connect
 from accord.auth import digest_of, new_api_key
 from accord.client import NO_RETRY, ApiKey
 from accord.console import Console
@@ -21,7 +21,7 @@ from tests.auth.test_oauth import issuer, key
 from tests.auth.tokens import AUDIENCE, token
 from tests.client.certs import Authority
 from tests.console.test_server import log_in
-from tests.hub.hubs import Desk, hub_at, serving_card
+from tests.hub.hubs import Desk, agent_named, hub_at, serving_card
 
 __all__ = ["issuer", "key"]
 
@@ -280,6 +280,25 @@ async def test_the_hub_is_an_agent_that_lists_what_a_caller_may_see(tmp_path):
         async with connect(desk.url, auth=ApiKey(desk.hub.admin_key)) as client:
             reply = await client.send("list", skill="list_agents")
             assert [one["name"] for one in reply.data["untrusted"]] == ["baker", "own"]
+
+
+@pytest.mark.parametrize("by", ["guest", "mia"])
+async def test_a_call_counts_once_whatever_face_of_the_hub_it_is_for(tmp_path, by):
+    limits = Limits(calls_per_s=0.001, calls_burst=6)
+    async with (
+        agent_named().app().serving() as url,
+        hub_at(tmp_path, limits=limits) as desk,
+        aiohttp.ClientSession(headers={"X-API-Key": await desk.key("mia")}) as with_key,
+        aiohttp.ClientSession() as without,
+    ):
+        await desk.add(url)
+        http = without if by == "guest" else with_key
+        faces = ("/api/v1/me", "/agents/echo/tasks", "/tasks")
+        found = []
+        for face in (*faces, *faces, *faces):
+            async with http.get(desk.url + face, headers={"A2A-Version": "1.0"}) as answer:
+                found.append(answer.status)
+        assert found == [*[200] * 6, *[429] * 3]
 
 
 async def test_refused_requests_are_counted_and_not_stored_one_by_one(tmp_path):

@@ -137,10 +137,7 @@ class Hub:
         self.agent = Agent(settings.name, description="One address for every agent.")
         self.aggregate = AggregateAgent(self.agent, registry, self.finder, permits, self.upstreams)
         definition_of(self.agent).auth = auth = self.principals.auth()
-        authenticator = Authenticator(
-            auth, settings.name, limits or Limits(), settings.trusted_proxy
-        )
-        self.callers = Callers(self.principals, authenticator, lambda: self.app.sessions)
+        self.callers = Callers(self.principals, self._authenticator, lambda: self.app.sessions)
         self.app: App = self._new_app(store, limits, push)
         card = AggregateCard(self.app, self.callers, self.aggregate)
         self.app.card_answer = card.answer
@@ -204,6 +201,12 @@ class Hub:
             ("/.well-known/ai-catalog.json", catalog.well_known()),
         ):
             self.app.mount(prefix, HubApi(Routes(routes), *parts, is_strict=False).answer)
+
+    def _authenticator(self) -> Authenticator:
+        """What finds out who calls: one for all, so that a call counts once."""
+        found = self.app.root.authenticator
+        assert found is not None  # the hub's agent has auth
+        return found
 
     def _service_of(self, name: str) -> Service | None:
         """The service of an entry, or of the hub's own agent."""

@@ -164,20 +164,19 @@ class AgentLink:
         its sender need not wait.
         """
         assert self.stream is not None  # it was just opened
-        reading = asyncio.ensure_future(anext(self.stream))
+        timer = asyncio.get_running_loop().call_later(self._relay.silent_s, self._give_task)
         try:
-            if self._run.is_pending:
-                await asyncio.wait({reading}, timeout=self._relay.silent_s)
-                if not reading.done():
-                    self._on_silence()
-            event = await reading
+            event = await anext(self.stream)
         except StopAsyncIteration:
             raise InvalidAgentResponse("the agent's answer is empty") from None
         finally:
-            reading.cancel()
-            await asyncio.wait({reading})
+            timer.cancel()
         self.pending = (event, self.stream.cursor)
         return event
+
+    def _give_task(self) -> None:
+        if self._run.is_pending:
+            self._on_silence()
 
     def learn(self, stream: Stream) -> None:
         """Record which task of the other agent this is."""

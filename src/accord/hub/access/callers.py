@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...auth import Authenticator, Caller, Credentials
+from ...auth import ANONYMOUS, Authenticator, Caller, Credentials
 from ...model import A2AError
 from .principals import GUEST, Principals
 
@@ -20,7 +20,7 @@ class Callers:
     def __init__(
         self,
         principals: Principals,
-        authenticator: Authenticator,
+        authenticator: "Callable[[], Authenticator]",
         sessions: "Callable[[], PageSessions | None]",
     ) -> None:
         self.principals = principals
@@ -33,16 +33,22 @@ class Callers:
         session = await sessions.caller(request) if sessions is not None else None
         if session is not None:
             return session
-        credentials = _credentials(request)
-        known = self._authenticator.recall(credentials)
-        return known or await self._authenticator.authenticate(credentials)
+        return await self._authenticated(request)
 
     async def reader(self, request: "HttpRequest") -> Caller:
         """Return who reads what is for everybody: whoever shows nothing valid is a guest."""
         try:
-            return await self._authenticator.authenticate(_credentials(request))
+            return await self._authenticated(request)
         except A2AError:
             return GUEST
+
+    async def _authenticated(self, request: "HttpRequest") -> Caller:
+        """Return who has shown the credentials of a request. The app has counted the call, and
+        knows whose it is, if it has seen them a moment ago.
+        """
+        if request.caller is not ANONYMOUS:
+            return request.caller
+        return await self._authenticator().authenticate(_credentials(request))
 
 
 def _credentials(request: "HttpRequest") -> Credentials:

@@ -234,9 +234,11 @@ class Policy:
     def _strongest(
         self, principal: Principal, caller: Caller, entry: Entry, skill: str | None, may: May
     ) -> PolicyRule | None:
+        if not self._rules:
+            return None
         fitting = [
             rule
-            for rule in self._rules or ()
+            for rule in self._rules
             if rule.may == may and applies(rule, entry, skill) and _is_who(rule, principal, caller)
         ]
         return min(fitting, key=lambda rule: _ORDER.index(rule.effect), default=None)
