@@ -13,7 +13,7 @@ from pydantic import Field
 
 from accord import Agent, Context, connect
 from accord.client import NO_RETRY, Client
-from accord.integrations.mcp import make_server
+from accord.integrations.mcp import DirectoryFailed, make_server
 from accord.model import QUESTION
 
 PATIENCE_S = 60
@@ -184,6 +184,43 @@ async def test_an_agent_that_is_away_does_not_end_its_tasks():
                 await _ask(client, "get", handle.task_id)
             assert caught.value.error.code == mcp_types.INTERNAL_ERROR
         await baker.close()
+
+
+class Books:
+    """A directory of one agent, which may be closed."""
+
+    def __init__(self, agent: Client) -> None:
+        self._agent = agent
+        self.is_open = True
+
+    async def find(self, query: str) -> list[str]:
+        return ["corner bakery: bakes"]
+
+    async def client(self, name: str) -> Client | None:
+        if not self.is_open:
+            raise DirectoryFailed("the directory is closed")
+        return self._agent if name == "corner bakery" else None
+
+
+async def test_agents_that_are_asked_by_name_have_tasks_too():
+    """Their tasks don't end if the directory does not answer now."""
+    oven = asyncio.Event()
+    async with asyncio.timeout(PATIENCE_S):
+        agent = await connect(_agent(oven))
+        books = Books(agent)
+        server = make_server(books, wait_s=0.1)
+        async with McpClient(server, mode="2026-07-28", extensions=[Tasks()]) as client:
+            arguments = {"name": "corner bakery", "message": "bread"}
+            handle = await client.session.call_tool("ask_agent", arguments, allow_claimed=True)
+            books.is_open = False
+            with pytest.raises(MCPError, match="is closed") as caught:
+                await _ask(client, "get", handle.task_id)
+            assert caught.value.error.code == mcp_types.INTERNAL_ERROR
+            books.is_open = True
+            oven.set()
+            done = await _until(client, handle.task_id, "completed")
+            assert done["result"]["content"][0]["text"] == "bread"
+        await agent.close()
 
 
 async def _answered(ctx: Any, params: Any) -> Any:

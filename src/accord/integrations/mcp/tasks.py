@@ -26,7 +26,7 @@ from ...model import (
     timestamp,
 )
 from .calls import AgentCall, question_id
-from .toolsets import ServedTool, ToolSet
+from .toolsets import DirectoryFailed, ToolSet
 
 __all__ = ["EXTENSION", "McpTasks", "has_tasks", "task_result"]
 
@@ -110,8 +110,9 @@ class McpTasks:
         """Return the task of a handle, and what answers for it. Raises MCPError."""
         _check_client(ctx)
         tool, _, task_id = handle.partition("/")
-        served = await self._tools.named(tool) if task_id else None
-        if not isinstance(served, ServedTool):
+        with _errors():
+            served = await self._tools.named(tool) if task_id else None
+        if served is None:
             raise MCPError(code=mcp.INVALID_PARAMS, message=f"no task {handle!r:.200}")
         params = mcp.CallToolRequestParams(name=tool, arguments={"task_id": task_id})
         call = AgentCall(served.client, served.tool, ctx, params, 0.0)
@@ -146,7 +147,7 @@ def _errors() -> Any:
         yield
     except (TaskNotFound, InvalidParams) as error:
         raise MCPError(code=mcp.INVALID_PARAMS, message=str(error)[:500]) from None
-    except (A2AError, AgentFault) as error:
+    except (A2AError, AgentFault, DirectoryFailed) as error:
         raise MCPError(code=mcp.INTERNAL_ERROR, message=str(error)[:500]) from None
 
 

@@ -80,7 +80,9 @@ class ToolSet(Protocol):
         ...
 
     async def named(self, name: str) -> ServedTool | None:
-        """Return the tool that results are named after: their tasks and artifacts."""
+        """Return the tool that tasks are named after; None if there is none. Raises
+        DirectoryFailed.
+        """
         ...
 
     async def made_by(self, name: str) -> Client | None:
@@ -175,10 +177,8 @@ class Searching:
         return ServedTool(tool, client)
 
     async def named(self, name: str) -> ServedTool | None:
-        with contextlib.suppress(DirectoryFailed):
-            found = await self._asked({"name": name})
-            return found if isinstance(found, ServedTool) else None
-        return None
+        found = await self._asked({"name": name})
+        return found if isinstance(found, ServedTool) else None
 
     async def made_by(self, name: str) -> Client | None:
         with contextlib.suppress(DirectoryFailed):
