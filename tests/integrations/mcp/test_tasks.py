@@ -111,7 +111,9 @@ async def test_long_work_is_a_task_that_is_polled():
         oven.set()
         done = await _until(client, handle.task_id, "completed")
         assert done["result"]["content"] == [{"type": "text", "text": "bread"}]
-        assert handle.task_id.partition("/")[2] == (await anext(agent.list())).id
+        assert handle.task_id.rpartition("/")[2] == (await anext(agent.list())).id
+        assert first["createdAt"] == done["createdAt"] == handle.created_at
+        assert done["createdAt"] <= done["lastUpdatedAt"]
 
 
 async def test_quick_work_is_no_task():
@@ -138,7 +140,10 @@ async def test_work_that_fails_is_a_result():
         assert done["result"]["isError"] is True
 
 
-@pytest.mark.parametrize("handle", ["x", "baker/", "baker/nothing", "other/1", "/", ""])
+@pytest.mark.parametrize(
+    "handle",
+    ["x", "baker/", "baker/1", "baker/1/", "baker/1/nothing", "baker/x/1", "other/1/1", "/", ""],
+)
 async def test_an_unknown_task_is_refused(handle):
     async with connected() as (client, _, _):
         for method in ("get", "cancel", "update"):
@@ -162,7 +167,7 @@ async def test_a_client_that_does_not_declare_tasks_has_none(mode, code):
         for method in ("get", "cancel", "update"):
             more = {"inputResponses": {}} if method == "update" else {}
             with pytest.raises(MCPError) as caught:
-                await _ask(client, method, f"baker/{task.id}", **more)
+                await _ask(client, method, f"baker/1/{task.id}", **more)
             assert caught.value.error.code == code
             if mode != "legacy":
                 needed = caught.value.error.data["requiredCapabilities"]
@@ -233,7 +238,7 @@ async def test_questions_stay_elicitations():
         result = await client.call_tool("baker", {"message": "ask"})
         assert result.content[0].text == "rye"
         task = (await agent.send("ask")).task
-        handle = f"baker/{task.id}"
+        handle = f"baker/1/{task.id}"
         asked = await _ask(client, "get", handle)
         assert asked["status"] == "input_required"
         [(key, request)] = asked["inputRequests"].items()
@@ -250,7 +255,7 @@ async def test_an_answer_names_the_question_that_the_user_saw():
     async with connected(elicitation_callback=_answered) as (client, agent, _):
         await client.call_tool("baker", {"message": "ask"})
         task = (await agent.send("ask")).task
-        handle = f"baker/{task.id}"
+        handle = f"baker/1/{task.id}"
         [key] = (await _ask(client, "get", handle))["inputRequests"]
         answer = {"action": "accept", "content": {"answer": "spelt"}}
         await _ask(client, "update", handle, inputResponses={key: answer})
@@ -263,7 +268,7 @@ async def test_an_answer_names_the_question_that_the_user_saw():
 async def test_who_declines_cancels():
     async with connected(elicitation_callback=_answered) as (client, agent, _):
         task = (await agent.send("ask")).task
-        handle = f"baker/{task.id}"
+        handle = f"baker/1/{task.id}"
         [key] = (await _ask(client, "get", handle))["inputRequests"]
         await _ask(client, "update", handle, inputResponses={key: {"action": "decline"}})
         assert (await _until(client, handle, "cancelled"))["status"] == "cancelled"

@@ -1,12 +1,13 @@
 """MCP tasks: a call that takes long is answered with a handle, which its client polls and cancels.
 
 The extension `io.modelcontextprotocol/tasks` of MCP 2026-07-28. Nothing is kept here: the handle
-names the tool and the agent's task, so any process that serves the same agents can answer for it,
-also after a restart.
+names the tool, the time and the agent's task, so any process that serves the same agents can answer
+for it, also after a restart.
 """
 
 import contextlib
-from typing import Any
+import time
+from typing import Any, NamedTuple
 
 import mcp_types as mcp
 from mcp.server import Server
@@ -24,6 +25,7 @@ from ...model import (
     TaskNotFound,
     TaskState,
     timestamp,
+    whole_number,
 )
 from .calls import AgentCall, question_id
 from .toolsets import DirectoryFailed, ToolSet
@@ -33,6 +35,7 @@ __all__ = ["EXTENSION", "McpTasks", "has_tasks", "task_result"]
 EXTENSION = "io.modelcontextprotocol/tasks"
 _SINCE = "2026-07-28"
 _POLL_MS = 1000
+_MAX_MS = 253_402_300_799_999  # the end of the year 9999
 _MAX_STATUS = 500  # characters of what the agent says of its work
 
 
@@ -44,6 +47,24 @@ class _UpdateParams(_TaskParams):
     input_responses: mcp.InputResponses = Field(alias="inputResponses")
 
 
+class _Handle(NamedTuple):
+    """What the id of a task says to us. To clients it says nothing."""
+
+    tool: str
+    began_ms: int
+    task_id: str
+
+    @classmethod
+    def read(cls, given: str) -> "_Handle | None":
+        tool, _, rest = given.partition("/")
+        began, _, task_id = rest.partition("/")
+        began_ms = whole_number(began, _MAX_MS)
+        return cls(tool, began_ms, task_id) if began_ms is not None and task_id else None
+
+    def __str__(self) -> str:
+        return f"{self.tool}/{self.began_ms}/{self.task_id}"
+
+
 def has_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Whether the client of a request takes tasks: it says so with each request."""
     known = ctx.session.client_capabilities
@@ -53,7 +74,8 @@ def has_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 def task_result(tool: str, reply: ClientReply) -> dict[str, Any]:
     """Return the result of a call whose work goes on."""
-    return {"resultType": "task", **_described(tool, reply), "status": "working"}
+    handle = _Handle(tool, time.time_ns() // 1_000_000, reply.task_id)
+    return {"resultType": "task", **_described(handle, reply), "status": "working"}
 
 
 class McpTasks:
@@ -72,8 +94,8 @@ class McpTasks:
     async def _get(
         self, ctx: ServerRequestContext[Any, Any], params: _TaskParams
     ) -> dict[str, Any]:
-        call, reply, tool = await self._found(ctx, params.task_id)
-        described = _described(tool, reply)
+        call, reply, handle = await self._found(ctx, params.task_id)
+        described = _described(handle, reply)
         if reply.state is TaskState.CANCELED:
             return described | {"status": "cancelled"}
         if reply.state in INTERRUPTED:
@@ -105,19 +127,19 @@ class McpTasks:
         return {}
 
     async def _found(
-        self, ctx: ServerRequestContext[Any, Any], handle: str
-    ) -> tuple[AgentCall, ClientReply, str]:
+        self, ctx: ServerRequestContext[Any, Any], given: str
+    ) -> tuple[AgentCall, ClientReply, _Handle]:
         """Return the task of a handle, and what answers for it. Raises MCPError."""
         _check_client(ctx)
-        tool, _, task_id = handle.partition("/")
+        handle = _Handle.read(given)
         with _errors():
-            served = await self._tools.named(tool) if task_id else None
-        if served is None:
-            raise MCPError(code=mcp.INVALID_PARAMS, message=f"no task {handle!r:.200}")
-        params = mcp.CallToolRequestParams(name=tool, arguments={"task_id": task_id})
+            served = await self._tools.named(handle.tool) if handle is not None else None
+        if handle is None or served is None:
+            raise MCPError(code=mcp.INVALID_PARAMS, message=f"no task {given!r:.200}")
+        params = mcp.CallToolRequestParams(name=handle.tool, arguments={"task_id": handle.task_id})
         call = AgentCall(served.client, served.tool, ctx, params, 0.0)
         with _errors():
-            return call, await call.look(task_id), tool
+            return call, await call.look(handle.task_id), handle
 
 
 def _check_client(ctx: ServerRequestContext[Any, Any]) -> None:
@@ -151,18 +173,17 @@ def _errors() -> Any:
         raise MCPError(code=mcp.INTERNAL_ERROR, message=str(error)[:500]) from None
 
 
-def _described(tool: str, reply: ClientReply) -> dict[str, Any]:
+def _described(handle: _Handle, reply: ClientReply) -> dict[str, Any]:
     """What every form of a task has."""
     task = reply.task
     assert task is not None  # a reply without one is over
     said = task.status.message.text if task.status.message is not None else ""
-    changed = task.status.timestamp or timestamp(0)
-    first = next((entry for entry in task.timeline if entry.status is not None), None)
-    began = first.status.timestamp if first is not None and first.status is not None else ""
+    began = timestamp(handle.began_ms)
     return {
-        "taskId": f"{tool}/{task.id}",
-        "createdAt": began or changed,
-        "lastUpdatedAt": changed,
+        "taskId": str(handle),
+        "createdAt": began,
+        # The agent's status may be older than the handle.
+        "lastUpdatedAt": max(began, task.status.timestamp),
         "ttlMs": None,  # the agent decides how long it keeps its tasks
         "pollIntervalMs": _POLL_MS,
         **({"statusMessage": said[:_MAX_STATUS]} if said else {}),
