@@ -59,7 +59,7 @@ def test_a_conversation_with_a_question_and_a_file(url, terminal, tmp_path):
     chat.sendline("/file nowhere.txt")
     chat.expect("can't be read")
     chat.sendline("/file scan.txt")
-    chat.expect("goes with your next message")
+    chat.expect("will be sent with your next message")
     chat.sendline("look")
     chat.expect("text:'look'")
     chat.expect("file:b'ink':scan.txt:text/plain")

@@ -30,6 +30,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_anonymous(self) -> bool:
+        """Return whether the caller gave no credentials."""
         return not self.name
 
     @property

@@ -253,7 +253,7 @@ class Scheme(Auth):
 
     @abc.abstractmethod
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
-        """Its entry in the card; `scopes` are all that callers of the agent may need."""
+        """Return its entry in the card; `scopes` are all that callers of the agent may need."""
 
     @abc.abstractmethod
     def read(self, credentials: Credentials) -> str:
@@ -286,10 +286,10 @@ class Scheme(Auth):
         return ""
 
     async def open(self, resources: Resources) -> None:
-        """Get ready. Raises RuntimeError if the scheme can't be enforced here."""
+        """Prepare the scheme. Raises RuntimeError if it can't be enforced here."""
 
     async def close(self) -> None:
-        """Let go of what `open` has made."""
+        """Release what `open` has made."""
 
 
 class _Custom(Scheme):

@@ -111,7 +111,7 @@ class TokenVerifier:
             self._found.elsewhere = guard
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def _has_other_keys(self) -> bool:
         """Whether the keys have changed: then a key may have been withdrawn, and what was verified
@@ -262,7 +262,7 @@ class Introspection:
             self._where.elsewhere = guard
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     async def _asked(self, token: str) -> Claims:
         url, guard = (

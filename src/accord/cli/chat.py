@@ -127,7 +127,7 @@ class _Chat:
         except click.UsageError as error:
             echo(error.format_message(), err=True)
         else:
-            secho(f"{path} goes with your next message", dim=True)
+            secho(f"{path} will be sent with your next message", dim=True)
 
     def _turn(self, client: Client, line: str, *, is_alone: bool = False) -> None:
         parts = [*([Part(text=line)] if line else []), *self._files]

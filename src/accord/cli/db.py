@@ -198,11 +198,11 @@ def backup(
     if copied is not None:
         echo(f"{copied}: the keys; whoever has both files can read all secrets")
     elif keys is not None:
-        echo(f"what is sealed in it needs the keys in {keys}: keep a copy, or give --with-keys")
+        echo(f"its encrypted values need the keys in {keys}: keep a copy, or give --with-keys")
     elif is_elsewhere:
-        echo("what is sealed in it needs the server's keys (ACCORD_KEY, --key-file): keep a copy")
+        echo("its encrypted values need the server's keys (ACCORD_KEY, --key-file): keep a copy")
     else:
-        echo("there is no key file, so nothing in it is sealed")
+        echo("there is no key file, so nothing in it is encrypted")
 
 
 @db.command()
@@ -246,7 +246,7 @@ def restore(
     if keys is not None:
         echo(f"its keys are in {keys}")
     else:
-        echo("what is sealed in it needs the keys it was sealed with")
+        echo("its encrypted values need the keys they were encrypted with")
 
 
 def _restore(url: str, file: Path, *, replace: bool) -> None:

@@ -35,7 +35,7 @@ def rewritten(typed: Sequence[str]) -> list[str]:
             name, equals, value = word.partition("=")
             if name != old:
                 continue
-            echo(f"Warning: {old} is now {new}; the old name goes with the next release", err=True)
+            echo(f"Warning: {old} is now {new}; the next release drops the old name", err=True)
             words[i] = f"{new}{equals}{value}{unit if equals else ''}"
             if unit and not equals and i + 1 < end:
                 words[i + 1] += unit

@@ -271,7 +271,7 @@ def fork(
         raise click.UsageError("give --answer or --message, not both")
     if not yes:
         echo(f"A new task goes on after event {at} of task {task_id}.", err=True)
-        echo("What the agent did after it, it really does again: also payments, mails and "
+        echo("The agent really repeats what it did after that event: also payments, mails and "
              "everything else outside.", err=True)  # fmt: skip
         click.confirm("Go on?", abort=True, err=True)
 

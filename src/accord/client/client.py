@@ -86,6 +86,7 @@ class Client:
 
     @property
     def card(self) -> AgentCard:
+        """The agent card, with what the client repaired in it."""
         return self.connection.found.card
 
     @property
@@ -95,10 +96,12 @@ class Client:
 
     @property
     def url(self) -> str:
+        """The URL of the interface that the client uses."""
         return self.connection.interface.url
 
     @property
     def binding(self) -> str:
+        """The binding that the client uses: JSONRPC, HTTP+JSON or GRPC."""
         return self.connection.interface.protocol_binding
 
     @property
@@ -527,12 +530,14 @@ class Client:
         return config
 
     async def get_push_config(self, task_id: str, id: str) -> TaskPushNotificationConfig:
+        """Return a push config of a task."""
         config: TaskPushNotificationConfig = await self.connection.call(
             "GetTaskPushNotificationConfig", GetPushConfigRequest(task_id=task_id, id=id)
         )
         return config
 
     async def list_push_configs(self, task_id: str) -> Sequence[TaskPushNotificationConfig]:
+        """Return the push configs of a task."""
         configs: Configs = []
         token = ""
         while True:
@@ -545,6 +550,7 @@ class Client:
             token = next_token
 
     async def delete_push_config(self, task_id: str, id: str) -> None:
+        """Delete a push config of a task."""
         await self.connection.call(
             "DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id)
         )
@@ -579,6 +585,7 @@ class Client:
         return self
 
     async def close(self) -> None:
+        """Close the connections of this client. Tasks of the agent go on."""
         await self.connection.close()
 
     def __await__(self) -> Generator[Any, None, "Client"]:

@@ -50,6 +50,7 @@ class Conversation:
         metadata: Metadata | None = None,
         timeout_s: float | None = None,
     ) -> ClientReply:
+        """Send a message in this conversation, or the answer to the open question."""
         reply = await self._client.send(
             message,
             task_id=self._open_task,
@@ -70,6 +71,7 @@ class Conversation:
         metadata: Metadata | None = None,
         timeout_s: float | None = None,
     ) -> "Stream":
+        """Do the same as `send`, and return the stream of events."""
         self._reading = self._client.stream(
             message,
             task_id=self._open_task,

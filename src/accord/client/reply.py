@@ -107,6 +107,7 @@ class ClientReply:
 
     @property
     def is_final(self) -> bool:
+        """Return whether the task has ended. An answer without a task is final."""
         return self.state in FINAL
 
     @property
@@ -154,10 +155,12 @@ class ClientReply:
 
     @property
     def task_id(self) -> str:
+        """The id of the task; empty if the answer has none."""
         return self.task.id if self.task is not None else ""
 
     @property
     def context_id(self) -> str:
+        """The id of the conversation; empty if the agent named none."""
         found = self.task or self.message
         return found.context_id if found is not None else ""
 

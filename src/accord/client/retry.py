@@ -45,6 +45,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_on(self) -> bool:
+        """Return whether anything is retried."""
         return self.attempts != 1 and self.max_time_s > 0
 
     def pause_s(self, attempt: int, error: Exception | None = None) -> float:

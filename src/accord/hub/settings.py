@@ -102,7 +102,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
                 )
         for name in ("port", "grpc_port"):
             if not 0 <= (getattr(self, name) or 0) <= 65_535:
-                raise ValueError(f"{name}={getattr(self, name)} is no port")
+                raise ValueError(f"{name}={getattr(self, name)} is not a port")
         if not 1 <= self.workers <= WORKERS:
             raise ValueError(f"workers={self.workers} is a number from 1 to {WORKERS}")
         for name in ("heartbeat_s", "missed_heartbeats", "poll_s", "open_s"):

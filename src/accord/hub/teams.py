@@ -23,6 +23,6 @@ def team_name(text: str) -> str:
     """
     if not is_team_name(text):
         raise InvalidParams(
-            f"{text[:80]!r} is no name for a team: use letters, digits, ., - and _, at most 63"
+            f"{text[:80]!r} is not the name of a team: use letters, digits, ., - and _, at most 63"
         )
     return text

@@ -200,7 +200,7 @@ class Artifact(Model):
         return f"Artifact({brief(self.name or self.artifact_id)}, {_all_shown(self.parts)})"
 
     def extend(self, chunk: "Artifact") -> None:
-        """Add a further chunk of this artifact; what it says of the whole is newer."""
+        """Add a further chunk to this artifact, and take its name and metadata, which are newer."""
         parts = chunk.parts
         if self.parts and parts and (joined := _grown(self.parts[-1], parts[0])) is not None:
             self.parts[-1], parts = joined, parts[1:]
@@ -234,10 +234,10 @@ class TimelineEntry(Model):
 
 
 class Task(Model):
-    """A unit of work: where it stands, what was said, what was made. The fold of its log.
+    """A unit of work: its state, its messages and its artifacts.
 
-    `apply` and `add` are that fold, and the only place that knows what may follow what. No clock,
-    no store, no await.
+    It is the fold of its log. `apply` and `add` make it, and are the only place that knows which
+    state may follow which. No clock, no store, no await.
 
     `generation` counts the changes of a task, from 1 on. It, `timeline` and `artifact_generations`
     (by artifact: the first and the last generation that wrote it) are read from agents that speak
@@ -256,6 +256,7 @@ class Task(Model):
 
     @property
     def state(self) -> TaskState:
+        """The state of the task."""
         return self.status.state
 
     @property
@@ -269,7 +270,7 @@ class Task(Model):
         return ", ".join(filter(None, [f"Task({self.id}", self.status._shown, *made])) + ")"
 
     def apply(self, event: "Event", limits: Limits = _DEFAULT) -> None:
-        """Apply an event to this task, which is the draft that its run owns.
+        """Apply an event to this task, which must be the draft of its run.
 
         Raises:
             InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never

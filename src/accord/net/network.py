@@ -158,7 +158,7 @@ class Network:
         if session is None or asyncio.get_running_loop() is not self._loop:
             session = await self._opened()
         if not verb.isalpha():
-            raise ValueError(f"{verb[:20]!r} is no HTTP verb")
+            raise ValueError(f"{verb[:20]!r} is not an HTTP method")
         lines = self._lines(request.headers)
         if target.proxy is not None and target.url.scheme == "http":
             # Read and taken out by the proxy; with TLS they go with CONNECT.

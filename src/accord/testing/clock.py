@@ -51,7 +51,7 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Let so much time pass. May be called from any thread."""
         if not seconds >= 0:
-            raise ValueError(f"a clock goes forward, not by {seconds} seconds")
+            raise ValueError(f"a clock can only go forward, not by {seconds} seconds")
         with self._lock:
             self._passed_ms += round(seconds * 1000)
             subscribed = list(self._subscribed.items())

@@ -138,7 +138,7 @@ async def test_what_is_no_url(url):
 async def test_a_verb_is_a_word():
     """The first word of a request can't be two."""
     async with network() as net:
-        with pytest.raises(ValueError, match="no HTTP verb"):
+        with pytest.raises(ValueError, match="not an HTTP method"):
             await get(net, "http://127.0.0.1:9/", "GET / HTTP/1.1\r\nX: y\r\n")
 
 

@@ -317,7 +317,7 @@ class DeviceCode(OAuth):
                     interval_s += 5.0
                 elif error.error != "authorization_pending":
                     raise
-        raise OAuthError(server.name, "expired_token", "nobody has agreed in time")
+        raise OAuthError(server.name, "expired_token", "nobody agreed in time")
 
     def _flow(self, flows: Any) -> Any:
         return flows.device_code
@@ -399,9 +399,7 @@ class AuthorizationCode(OAuth):
                 async with asyncio.timeout(_REDIRECT_S):
                     code = await self._code(redirect, server, state)
             except TimeoutError:
-                raise OAuthError(
-                    server.name, "expired_token", "nobody has agreed in time"
-                ) from None
+                raise OAuthError(server.name, "expired_token", "nobody agreed in time") from None
             form = {
                 "grant_type": "authorization_code",
                 "code": code,

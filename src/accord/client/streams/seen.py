@@ -26,8 +26,9 @@ __all__ = ["Echo", "Gap", "apply", "catch_up", "message_arrived", "own", "reconc
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Something happened to the task that this reader was not shown and can't be shown any more.
-    `task` is how it stands.
+    """Report that the reader missed events of the task, which can't be had any more.
+
+    `task` is the task in its current state.
     """
 
     task: Task

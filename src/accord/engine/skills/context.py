@@ -195,6 +195,7 @@ class Context:
 
     @property
     def task_id(self) -> str:
+        """The id of the task."""
         return self._task_run.task_id
 
     @property

@@ -56,12 +56,12 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if not _WHO.fullmatch(self.who):
             raise ValueError(
-                f"who: {self.who!r} is none of anyone, signed-in, user:NAME, team:NAME, role:NAME, "
-                "key:NAME, claim:NAME=VALUE (with ! in front: everyone else)"
+                f"who: {self.who!r} is not one of anyone, signed-in, user:NAME, team:NAME, "
+                "role:NAME, key:NAME, claim:NAME=VALUE (with ! in front: everyone else)"
             )
         if not _WHAT.fullmatch(self.what):
             raise ValueError(
-                f"what: {self.what!r} is none of *, agent:NAME, skill:AGENT/SKILL, tag:TAG"
+                f"what: {self.what!r} is not one of *, agent:NAME, skill:AGENT/SKILL, tag:TAG"
             )
 
     @property

@@ -181,7 +181,7 @@ def _number(call: ApiCall) -> int:
         return call.entry().latest
     number = whole_number(text, _LAST_VERSION)
     if number is None:
-        raise HubError(f"{text[:40]!r} is no version", fix="give its number, or latest")
+        raise HubError(f"{text[:40]!r} is not a version", fix="give its number, or latest")
     return number
 
 

@@ -249,7 +249,7 @@ class CatalogRoutes:
         try:
             answer = await http.fetch(request, limit=_BYTES)
         except AgentFault as error:
-            raise CannotAdd(f"the catalog can't be had: {error}", fix="check the address") from None
+            raise CannotAdd(f"can't fetch the catalog: {error}", fix="check the address") from None
         finally:
             await http.close()
         if answer.status != 200:

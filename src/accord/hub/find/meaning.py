@@ -43,7 +43,7 @@ class StaticVectors:
                 f"meaning needs numpy and model2vec: {install_command('find')}"
             ) from None
         if not (folder / "model.safetensors").is_file():
-            raise ValueError(f"{folder} has no model.safetensors: it is no model2vec model")
+            raise ValueError(f"{folder} has no model.safetensors: it is not a model2vec model")
         self._model = StaticModel.from_pretrained(str(folder))
 
     async def embed(self, texts: Sequence[str]) -> Any:

@@ -103,6 +103,6 @@ def _check_modes(entry: Entry, skill: str, wanted: Sequence[str]) -> None:
     if not wanted or not given or "*/*" in (*wanted, *given) or given & set(wanted):
         return
     raise ContentTypeNotSupported(
-        f"you take {', '.join(wanted)}; agent {entry.name!r} gives {', '.join(sorted(given))}",
+        f"you accept {', '.join(wanted)}; agent {entry.name!r} gives {', '.join(sorted(given))}",
         parameter="configuration.acceptedOutputModes",
     )

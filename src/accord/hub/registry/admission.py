@@ -74,7 +74,7 @@ class AgentAdmission:
             raise CannotAdd("give the agent's address or its card", fix="accord hub add URL")
         if name and (not _NAME.fullmatch(name) or name in RESERVED):
             raise CannotAdd(
-                f"{name[:80]!r} is no name for an entry",
+                f"{name[:80]!r} can't be the name of an entry",
                 fix="use letters a-z, digits and -, at most 63; the hub's own paths are reserved",
             )
         settings = checked(by, settings or EntrySettings(), EntrySettings())
@@ -181,12 +181,12 @@ class AgentAdmission:
         same = {skill.id for skill in found.card.skills} == {s.id for s in entry.card.skills}
         if not same:
             raise Conflict(
-                f"{found.url[:200]} has other skills than {entry.name} and can't stand in for it",
+                f"{found.url[:200]} does not have the skills of {entry.name}, so it can't join it",
                 fix="add it under a name of its own with --name",
             )
         if not by.is_admin and not self._may_join(by, entry, found):
             raise Conflict(
-                f"{found.url[:200]} needs an admin's approval to stand in for {entry.name}",
+                f"{found.url[:200]} needs an admin's approval to join {entry.name}",
                 fix=f"an admin adds it with: accord hub add {found.url[:200]} --name {entry.name}",
             )
 
@@ -221,7 +221,7 @@ class AgentAdmission:
                 "DELETE FROM members WHERE agent = ? AND card_url = ?", entry.id, card_url
             )
             if not gone:
-                raise EntryNotFound(f"{card_url[:200]} is no member of {entry.name}")
+                raise EntryNotFound(f"{card_url[:200]} is not a member of {entry.name}")
             await touch(db, entry)
             await self._records.audit.write(
                 by.name, "member.remove", entry.name, card_url, within=db

@@ -85,7 +85,7 @@ class CardReader:
             raise
         except (AgentFault, A2AError) as error:
             raise CannotAdd(
-                f"the card can't be had: {error}",
+                f"can't fetch the card: {error}",
                 fix="check the address with: accord card get " + url[:200],
             ) from error
         finally:

@@ -311,7 +311,7 @@ def checked(by: Principal, settings: EntrySettings, before: EntrySettings) -> En
     """
     if not 0 < settings.tasks_days <= 36_500:
         raise HubError(
-            f"tasks_days={settings.tasks_days:g} is no number of days",
+            f"tasks_days={settings.tasks_days:g} is not a number of days",
             fix="give more than 0; keep=none has tasks go a minute after their end",
         )
     found = suspicious({"description": settings.description[: 4 * DESCRIPTION]})

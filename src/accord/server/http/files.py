@@ -233,7 +233,7 @@ def _length_of(request: HttpRequest) -> int:
         return -1
     size = whole_number(said.strip())
     if size is None:
-        raise InvalidParams(f"{said[:40]!r} is no length of a file")
+        raise InvalidParams(f"{said[:40]!r} is not the length of a file")
     return size
 
 

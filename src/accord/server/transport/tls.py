@@ -20,7 +20,7 @@ class Tls(msgspec.Struct, frozen=True):
     is_optional: bool = False  # whether a client may also come without a certificate
 
     def context(self, protocol: str) -> ssl.SSLContext:
-        """Return how a server that speaks `protocol` meets its clients."""
+        """Return the SSL context of a server that speaks `protocol`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.certificate, self.key)
