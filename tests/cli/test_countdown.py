@@ -1,6 +1,7 @@
 """The deadline of a question, as the command line shows it."""
 
 import datetime
+import json
 import sys
 
 import pexpect
@@ -52,6 +53,22 @@ def test_send_says_until_when_a_question_may_be_answered(url):
     result = CliRunner().invoke(main, ["send", url, "7200"])
     assert "answer until 20" in result.stderr
     assert "1 h 59 min left" in result.stderr
+
+
+def test_lists_and_fields_say_it_too(url):
+    """A list has the column only if a question in it has a deadline."""
+    run = CliRunner().invoke
+    assert "DEADLINE" not in run(main, ["task", "list", url]).stdout
+    task = json.loads(run(main, ["send", url, "7200", "-o", "json"]).stdout)["task"]
+    shown = run(main, ["task", "list", url]).stdout
+    assert "DEADLINE" in shown
+    assert "1 h 59 min left" in shown
+    asked = task["status"]["message"]["metadata"]["urn:accord:question:1"]
+    fields = run(main, ["task", "get", url, task["id"], "-o", "text"]).stdout
+    assert f"Answer until: {asked['expiresAt']}\n" in fields
+    assert "Answer until: 20" in run(main, ["send", url, "60", "--stream", "-o", "text"]).stdout
+    run(main, ["send", url, "yes", "--task-id", task["id"]])
+    assert "Answer until" not in run(main, ["task", "get", url, task["id"], "-o", "text"]).stdout
 
 
 def test_in_a_chat_the_deadline_counts_down(url, tmp_path):

@@ -152,7 +152,8 @@ class Terminal(io.StringIO):
         return super().write(text)
 
 
-async def test_the_command_line_shows_a_bar_on_a_terminal(monkeypatch, capsys):
+@pytest.mark.parametrize("verb", ["send", "task get --wait", "task watch"])
+async def test_the_command_line_shows_a_bar_on_a_terminal(verb, monkeypatch, capsys):
     """Where people wait for an answer."""
     drawn = asyncio.Event()
     agent = Agent("Patient")
@@ -164,9 +165,12 @@ async def test_the_command_line_shows_a_bar_on_a_terminal(monkeypatch, capsys):
         return "done"
 
     terminal = Terminal(asyncio.get_running_loop(), drawn)
-    async with asyncio.timeout(60), agent.app().serving() as url:
+    async with asyncio.timeout(60), agent.app().serving() as url, connect(url) as client:
+        words = [*verb.split(), url, "go"]
+        if verb != "send":
+            words[-1] = (await client.send("go", wait=False)).task_id
         monkeypatch.setattr(progress, "AFTER_S", 0.0)
         monkeypatch.setattr(sys, "stderr", terminal)
-        await asyncio.to_thread(main.main, ["send", url, "go"], standalone_mode=False)
+        await asyncio.to_thread(main.main, words, standalone_mode=False)
     assert "[######..............]  30 %  3 of 10 rows read" in terminal.getvalue()
     assert capsys.readouterr().out == "done\n"

@@ -6,7 +6,9 @@ import sys
 import threading
 from types import TracebackType
 
-__all__ = ["Countdown", "deadline_line"]
+from ..model import Question, Task, TaskState
+
+__all__ = ["Countdown", "deadline_line", "expires_at_of", "time_left"]
 
 _AGAIN_S = 1.0
 # Save the cursor, go to the line above and empty it; at the end go back.
@@ -14,12 +16,25 @@ _ABOVE, _BACK = "\0337\033[1A\r\033[K", "\0338"
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
+def expires_at_of(task: Task) -> datetime.datetime | None:
+    """Return until when the question of a task may be answered; None if it asks none, or has no
+    deadline.
+    """
+    asked = task.status.message
+    if task.status.state is not TaskState.INPUT_REQUIRED or asked is None:
+        return None
+    return Question.read(asked).expires_at
+
+
 def deadline_line(expires_at: datetime.datetime) -> str:
     """Return a line such as `until 2026-11-20 09:00:00 (1 h 59 min left)`, in local time."""
-    local = expires_at.astimezone()
+    return f"until {expires_at.astimezone():%Y-%m-%d %H:%M:%S} ({time_left(expires_at)})"
+
+
+def time_left(expires_at: datetime.datetime) -> str:
+    """Return how much time is left: `1 h 59 min left`."""
     rest_s = (expires_at - datetime.datetime.now(datetime.UTC)).total_seconds()
-    left = f"{_words(int(rest_s))} left" if rest_s > 0 else "the time is up"
-    return f"until {local:%Y-%m-%d %H:%M:%S} ({left})"
+    return f"{_words(int(rest_s))} left" if rest_s > 0 else "the time is up"
 
 
 def _words(seconds: int) -> str:

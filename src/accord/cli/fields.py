@@ -17,8 +17,10 @@ from ..model import (
     StatusUpdate,
     Task,
     TaskState,
+    timestamp,
 )
 from .advice import typed
+from .countdown import expires_at_of
 from .target import AgentTarget
 from .terminal import clean, echo
 
@@ -34,6 +36,7 @@ def print_task(found: Task | Message, target: AgentTarget) -> None:
         lines += _state(found.id, found.context_id, found.status.state)
         lines += _field("Updated", found.status.timestamp)
         lines += _field("Resume", _resume(found, target))
+        lines += _deadline(found)
         if found.status.message is not None:
             lines += _parts(found.status.message.parts, "Status message", target)
         for artifact in found.artifacts:
@@ -60,7 +63,7 @@ def print_event(event: StreamEvent, task: Task | None, target: AgentTarget) -> N
     lines += _state(task.id, task.context_id, state)
     if isinstance(event, StatusUpdate):
         if event.status.state in FINAL | INTERRUPTED:
-            lines += _field("Resume", _resume(task, target))
+            lines += _field("Resume", _resume(task, target)) + _deadline(task)
         if event.status.message is not None:
             lines += _parts(event.status.message.parts, "Status message", target)
     else:
@@ -70,6 +73,14 @@ def print_event(event: StreamEvent, task: Task | None, target: AgentTarget) -> N
 
 def _state(task_id: str, context_id: str, state: TaskState) -> list[str]:
     return _field("Task", task_id) + _field("Context", context_id) + _field("State", state.value)
+
+
+def _deadline(task: Task) -> list[str]:
+    """Until when a question may be answered, if it has a deadline."""
+    expires_at = expires_at_of(task)
+    if expires_at is None:
+        return []
+    return _field("Answer until", timestamp(round(expires_at.timestamp() * 1000)))
 
 
 def _resume(task: Task, target: AgentTarget) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from ..model import StatusUpdate, Task
 from .terminal import clean
 
 __all__ = ["ProgressLine", "clear_line", "transfer_line"]
@@ -29,9 +30,12 @@ class ProgressLine:
         self._bar = ""
         self._turning: asyncio.Task[None] | None = None
 
-    def say(self, text: str, share: float | None = None) -> None:
-        """What the agent is at, and how much of it is done: from 0 to 1, if it says so."""
-        self._said = " ".join(text.split())
+    def show(self, found: Task | StatusUpdate) -> None:
+        """Show what the agent is at, and a bar if it says how much is done."""
+        if found.status.message is None:
+            return
+        share = found.progress.share if found.progress is not None else None
+        self._said = " ".join(clean(found.status.message.text).split())
         self._bar = "" if share is None else f"{_bar(share)}  "
 
     async def __aenter__(self) -> "ProgressLine":

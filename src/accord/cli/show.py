@@ -58,9 +58,7 @@ async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> boo
             elif is_live:
                 _show_event(event, stream.task, target)
             if isinstance(event, Task | StatusUpdate):
-                if event.status.message is not None:
-                    share = event.progress.share if event.progress is not None else None
-                    progress.say(clean(event.status.message.text), share)
+                progress.show(event)
                 if event.status.state is TaskState.AUTH_REQUIRED:
                     break  # the stream stays open; whoever reads it has to do something
     printer.end()

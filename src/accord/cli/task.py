@@ -12,6 +12,7 @@ from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOpe
 from ..protocol.v1 import codec as v1
 from .advice import advised, typed
 from .amount import TIME
+from .countdown import expires_at_of, time_left
 from .files import fetch_files, save_task
 from .group import VerbGroup
 from .near import did_you_mean
@@ -83,8 +84,12 @@ def get(
 
     async def fetch(agent: Client) -> ClientReply:
         if waits:
-            async with ProgressLine(is_on=target.output == "answer"):
-                await agent.wait(task_id, timeout_s=target.timeout_s or 10 * 365 * 86400)
+            async with ProgressLine(is_on=target.output == "answer") as progress:
+                await agent.wait(
+                    task_id,
+                    timeout_s=target.timeout_s or 10 * 365 * 86400,
+                    on_look=progress.show,
+                )
         return ClientReply(agent, await agent.get(task_id, history_length=history))
 
     reply = _ask(target, fetch)
@@ -165,7 +170,9 @@ def list_(
     if target.output == "answer" and not found.tasks:
         echo("no tasks", err=True)
     elif target.output == "answer":
-        print_table([_row(one) for one in found.tasks], "task", "state", "changed", "message")
+        rows = [_row(one) for one in found.tasks]
+        deadline = ["deadline"] if any(row["deadline"] for row in rows) else []
+        print_table(rows, "task", "state", "changed", *deadline, "message")
     if found.next_page_token and target.output == "text":
         echo(f"Next page token: {found.next_page_token}")
     elif found.next_page_token:
@@ -174,10 +181,12 @@ def list_(
 
 def _row(one: Task) -> dict[str, str]:
     said = one.status.message or next(reversed(one.history or []), None)
+    expires_at = expires_at_of(one)
     return {
         "task": one.id,
         "state": one.status.state.word,
         "changed": moment(one.status.timestamp),
+        "deadline": time_left(expires_at) if expires_at is not None else "",
         "message": said.text[:200] if said is not None else "",
     }
 

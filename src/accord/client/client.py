@@ -397,9 +397,18 @@ class Client:
         )
         return task
 
-    async def wait(self, task_id: str, *, timeout_s: float | None = None) -> ClientReply:
-        """Wait until a task has ended or needs input."""
-        return ClientReply(self, await self._poll_until_settled(task_id, self._deadline(timeout_s)))
+    async def wait(
+        self,
+        task_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_look: Callable[[Task], None] | None = None,
+    ) -> ClientReply:
+        """Wait until a task has ended or needs input. `on_look` is called with the task as it
+        stands, each time it was fetched.
+        """
+        deadline = self._deadline(timeout_s)
+        return ClientReply(self, await self._poll_until_settled(task_id, deadline, on_look=on_look))
 
     async def list(
         self,
@@ -674,7 +683,11 @@ class Client:
         return task
 
     async def _poll_until_settled(
-        self, task_id: str, deadline: float, task: Task | None = None
+        self,
+        task_id: str,
+        deadline: float,
+        task: Task | None = None,
+        on_look: Callable[[Task], None] | None = None,
     ) -> Task:
         """Get a task repeatedly, at growing intervals, until it has ended or needs input.
 
@@ -691,12 +704,17 @@ class Client:
                 )
                 raise about_task(TooSlow(self.connection.name, what), task_id)
             try:
+                is_first = task is None
                 if task is None:
                     task = await self._get(GetTaskRequest(id=task_id), deadline=deadline)
-                    continue
-                task = await self.poll(task, pause_s, deadline)
+                else:
+                    task = await self.poll(task, pause_s, deadline)
             except (A2AError, AgentFault) as error:
                 raise about_task(error, task_id) from None
+            if on_look is not None:
+                on_look(task)
+            if is_first:
+                continue
             pause_s = poll_s or min(pause_s * _POLL_GROWTH, _MAX_POLL_S)
         return task
 

@@ -152,7 +152,13 @@ class SyncClient:
         history_length: int | None = None,
         current_generation: int | None = None,
     ) -> Task: ...
-    def wait(self, task_id: str, *, timeout_s: float | None = None) -> SyncReply: ...
+    def wait(
+        self,
+        task_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_look: Callable[[Task], None] | None = None,
+    ) -> SyncReply: ...
     def list(
         self,
         *,
