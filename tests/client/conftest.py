@@ -25,6 +25,14 @@ DOORS: dict[str, tuple[BindingName, VersionNumber]] = {
 }
 
 
+# Those of the next version, which have to be asked for.
+PREVIEWS: dict[str, tuple[BindingName, VersionNumber]] = {
+    "jsonrpc-1.1": ("JSONRPC", "1.1"),
+    "rest-1.1": ("HTTP+JSON", "1.1"),
+    "grpc-1.1": ("GRPC", "1.1"),
+}
+
+
 def _reach(binding: BindingName, version: VersionNumber) -> Reach:
     @asynccontextmanager
     async def reach(
@@ -34,7 +42,10 @@ def _reach(binding: BindingName, version: VersionNumber) -> Reach:
         if not isinstance(skill, Agent):
             agent = Agent("Test agent")
             agent.skill(skill)
-        app = agent.app(limits=limits, push=push, **({"grpc_port": 0} if binding == "GRPC" else {}))
+        served: dict[str, Any] = {"grpc_port": 0} if binding == "GRPC" else {}
+        if version == "1.1":
+            served["previews"] = options["previews"] = ["1.1"]
+        app = agent.app(limits=limits, push=push, **served)
         async with serving(app, app.close) as url:
             await app.open()
             async with connect(url, binding=binding, version=version, **options) as client:
@@ -49,6 +60,12 @@ def reach(request: pytest.FixtureRequest) -> Reach:
     other.
     """
     return _reach(*DOORS[request.param])
+
+
+@pytest.fixture(params=DOORS | PREVIEWS)
+def reach_any(request: pytest.FixtureRequest) -> Reach:
+    """As `reach`, over the doors of the next version too."""
+    return _reach(*(DOORS | PREVIEWS)[request.param])
 
 
 @pytest.fixture(params=[name for name in DOORS if name.endswith("1.0")])

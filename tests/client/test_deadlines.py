@@ -25,9 +25,9 @@ async def approve(text: str, ctx: Context) -> str:
     return f"approved: {is_approved}"
 
 
-async def test_the_deadline_and_the_id_of_a_question_are_there(reach):
+async def test_the_deadline_and_the_id_of_a_question_are_there(reach_any):
     """They stand in the metadata of the message that asks, which every version has."""
-    async with reach(approve) as client:
+    async with reach_any(approve) as client:
         reply = await client.send("Ada")
         [question] = reply.questions
         assert question.text == "Pay 4,000?"
@@ -42,9 +42,9 @@ async def test_the_deadline_and_the_id_of_a_question_are_there(reach):
         assert done.questions == []
 
 
-async def test_an_answer_names_its_question(reach):
+async def test_an_answer_names_its_question(reach_any):
     """So that it answers no other one."""
-    async with reach(approve) as client:
+    async with reach_any(approve) as client:
         reply = await client.send("Ada")
         await reply.answer("perhaps")  # asked again, under the same id
         with pytest.raises(UnsupportedOperation, match="not open"):
@@ -57,17 +57,17 @@ async def test_an_answer_names_its_question(reach):
 @pytest.mark.parametrize(
     "named", [{}, {"id": ""}, {"id": 7}, {"id": None}, "1", [], None, {"ID": "1"}]
 )
-async def test_an_answer_that_names_no_question_is_refused(reach, named):
+async def test_an_answer_that_names_no_question_is_refused(reach_any, named):
     """It would else answer whatever is asked when it arrives."""
-    async with reach(approve) as client:
+    async with reach_any(approve) as client:
         reply = await client.send("Ada")
         with pytest.raises(InvalidParams, match="does not name a question"):
             await client.send("yes", task_id=reply.task_id, metadata={QUESTION: named})
         assert (await reply.answer(False)).text == "approved: False"
 
 
-async def test_an_answer_without_a_task_begins_none(reach):
-    async with reach(approve) as client:
+async def test_an_answer_without_a_task_begins_none(reach_any):
+    async with reach_any(approve) as client:
         reply = await client.send("Ada")
         metadata = {QUESTION: {"id": reply.questions[0].id}}
         # A client of 0.1 gives every task an id: there it is one that nobody knows.
@@ -85,7 +85,7 @@ async def test_a_conversation_names_what_it_answers(reach_new):
         assert sent.metadata[QUESTION] == {"id": asked.questions[0].id}
 
 
-async def test_a_late_answer_is_refused_in_words_that_name_the_deadline(reach):
+async def test_a_late_answer_is_refused_in_words_that_name_the_deadline(reach_any):
     agent, gate = Agent("Test agent"), asyncio.Event()
 
     @agent.skill
@@ -94,7 +94,7 @@ async def test_a_late_answer_is_refused_in_words_that_name_the_deadline(reach):
         await gate.wait()
         return f"paid: {is_paid}"
 
-    async with reach(agent) as client:
+    async with reach_any(agent) as client:
         reply = await client.send("Ada")
         async with asyncio.timeout(20):
             while (await client.get(reply.task_id)).state is TaskState.INPUT_REQUIRED:  # noqa: ASYNC110  as a client without a stream

@@ -50,17 +50,24 @@ WAYS = [
     ("0.3", "HTTP+JSON"),
     ("0.3", "GRPC"),
     ("0.2", "JSONRPC"),
+    ("0.1", "JSONRPC"),
+    ("1.1", "JSONRPC"),
+    ("1.1", "HTTP+JSON"),
+    ("1.1", "GRPC"),
 ]
 
 
 @pytest.mark.parametrize(("version", "binding"), WAYS)
 async def test_numbers_are_in_the_stream_and_in_the_task_of_every_version(version, binding):
     """Directly and through a relay; a client that knows nothing of them reads the text."""
-    async with counter().app(grpc_port=0).serving() as url:
+    previews = ["1.1"] if version == "1.1" else []
+    async with counter().app(grpc_port=0, previews=previews).serving() as url:
         relay = await asyncio.to_thread(Agent.proxy, url)
-        async with relay.app(grpc_port=0).serving() as at:
+        async with relay.app(grpc_port=0, previews=previews).serving() as at:
             for place in (url, at):
-                async with connect(place, version=version, binding=binding) as client:
+                async with connect(
+                    place, version=version, binding=binding, previews=previews
+                ) as client:
                     assert (client.version, client.binding) == (version, binding)
                     assert await said_by(client) == SAID
                     reply = await client.send("go")

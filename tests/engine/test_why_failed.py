@@ -150,18 +150,24 @@ WAYS = [
     ("0.3", "HTTP+JSON"),
     ("0.3", "GRPC"),
     ("0.2", "JSONRPC"),
+    ("0.1", "JSONRPC"),
+    ("1.1", "JSONRPC"),
+    ("1.1", "HTTP+JSON"),
+    ("1.1", "GRPC"),
 ]
 
 
 @pytest.mark.parametrize(("version", "binding"), WAYS)
 async def test_no_caller_sees_any_of_it(version, binding):
     """Not in the task, the list or a stream; nor does the caller of a relay."""
-    async with fragile().app(grpc_port=0).serving() as url:
+    previews = ["1.1"] if version == "1.1" else []
+    way = {"version": version, "binding": binding, "previews": previews}
+    async with fragile().app(grpc_port=0, previews=previews).serving() as url:
         relay = await asyncio.to_thread(Agent.proxy, url)
         async with (
-            connect(url, version=version, binding=binding) as direct,
-            relay.app(grpc_port=0).serving() as at,
-            connect(at, version=version, binding=binding) as relayed,
+            connect(url, **way) as direct,
+            relay.app(grpc_port=0, previews=previews).serving() as at,
+            connect(at, **way) as relayed,
         ):
             for client in (direct, relayed):
                 assert (client.version, client.binding) == (version, binding)
@@ -169,7 +175,7 @@ async def test_no_caller_sees_any_of_it(version, binding):
                 assert reply.state.word == "failed"
                 seen: list[Any] = [reply.task, await client.get(reply.task_id)]
                 seen += [event async for event in client.stream("x", skill="fail")]
-                if version != "0.2":
+                if version not in ("0.1", "0.2"):
                     seen += [task async for task in client.list()]
                 text = msgspec.json.encode(seen, enc_hook=str).decode()
                 assert "Reference" in text
