@@ -272,6 +272,8 @@ async def test_a_skill_that_uses_no_time_pays_nothing_for_it(
     assert item.due_ms is None
     lines = [line[:1] for line in item.data.split(b"\n")]
     assert lines == [b"c", b"r", b"w", b"a", b"w"]
+    # As many bytes as before there were times in a log.
+    assert (len(item.data), len(item.head), len(item.artifacts)) == (667, 381, 54)
 
 
 async def test_many_sleeping_tasks_leave_no_run_in_memory(disk: Disk) -> None:
