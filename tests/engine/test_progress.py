@@ -60,7 +60,7 @@ WAYS = [
 @pytest.mark.parametrize(("version", "binding"), WAYS)
 async def test_numbers_are_in_the_stream_and_in_the_task_of_every_version(version, binding):
     """Directly and through a relay; a client that knows nothing of them reads the text."""
-    previews = ["1.1"] if version == "1.1" else []
+    previews: Any = ["1.1"] if version == "1.1" else []
     async with counter().app(grpc_port=0, previews=previews).serving() as url:
         relay = await asyncio.to_thread(Agent.proxy, url)
         async with relay.app(grpc_port=0, previews=previews).serving() as at:

@@ -160,7 +160,7 @@ WAYS = [
 @pytest.mark.parametrize(("version", "binding"), WAYS)
 async def test_no_caller_sees_any_of_it(version, binding):
     """Not in the task, the list or a stream; nor does the caller of a relay."""
-    previews = ["1.1"] if version == "1.1" else []
+    previews: Any = ["1.1"] if version == "1.1" else []
     way = {"version": version, "binding": binding, "previews": previews}
     async with fragile().app(grpc_port=0, previews=previews).serving() as url:
         relay = await asyncio.to_thread(Agent.proxy, url)
