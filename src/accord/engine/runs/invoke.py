@@ -1,18 +1,53 @@
-"""Calls a skill's function: a coroutine, a stream, or a plain function in a thread, each within the
-agent's middleware.
+"""Calls a skill's function: its parameters filled, in the trace of its message, within the agent's
+middleware. It is a coroutine, a stream, or a plain function in a thread.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from ...model import TaskState
+from ...observe import NO_TRACE, is_unsampled, set_current
 from ..skills import Ask, Context, Fail, SkillCall, call_around
 from .lifecycle import State
 
 if TYPE_CHECKING:
+    from ...observe import Tracing
     from .run import Run
 
-__all__ = ["call", "call_within_middleware"]
+__all__ = ["call", "call_within_middleware", "fill", "in_trace"]
+
+
+async def in_trace(run: "Run", spans: "Tracing | None") -> None:
+    """Drive a run in the trace of its message."""
+    is_left_out = is_unsampled() and run.sender.trace is NO_TRACE
+    if not is_left_out:
+        set_current(run.sender.trace)
+    if spans is None or is_left_out:
+        return await run.drive()
+    name = run.log.namespace.agent
+    agent = run.runs.agents.get(name)  # None: it was removed while this run was started
+    version = agent.version if agent is not None else ""
+    is_resumed = run.history is not None
+    with spans.run(name, version, run.skill.id, *run.log.ids, is_resumed) as span:
+        await run.drive()
+        if span is not None:
+            span.set_state(run.log.state.word)
+            if run.log.state is TaskState.FAILED:
+                span.fail(run.failure or "Fail")
+
+
+def fill(run: "Run", values: dict[str, Any]) -> None:
+    """Fill the parameters that don't come from the message."""
+    binding = run.skill.binding
+    if binding.context:
+        values[binding.context] = Context(run, run.sender, run.log.ids.context_id)
+    if binding.caller:
+        values[binding.caller] = run.sender.caller
+    if run.skill.takes_files:
+        binding.open_files(values, run.runs.opener(run.log.namespace))
+    if binding.resources:
+        binding.put_resources(values, run.resources)
 
 
 def call(run: "Run", values: dict[str, Any]) -> Awaitable[Any]:

@@ -24,7 +24,7 @@ from ...model import (
     TaskStatus,
     Unavailable,
 )
-from ...observe import NO_TRACE, is_unsampled, recorded_trace, set_current, tracing
+from ...observe import is_unsampled, recorded_trace, tracing
 from ..durable import (
     RUN_POSITION,
     Delegates,
@@ -35,10 +35,10 @@ from ..durable import (
     end_of_sleep,
 )
 from ..log import Entry, Log, Noted, Released, RunStarted, Turn, Worked
-from ..skills import Context, Skill, file_of
+from ..skills import Skill, file_of
 from ..threads import Threads
 from .conversation_state import StateOfConversation
-from .invoke import call, call_within_middleware
+from .invoke import call, call_within_middleware, fill, in_trace
 from .lifecycle import OVER, Lifecycle, Move, State
 from .outcome import function_raised, function_returned
 from .pending import PendingTask
@@ -46,7 +46,6 @@ from .questions import Questions
 from .task_output import TaskOutput
 
 if TYPE_CHECKING:
-    from ...observe import Tracing
     from .runs import Runs
 
 __all__ = ["Run", "Start"]
@@ -287,35 +286,18 @@ class Run:
         # Only a run that is not started by the request of its message has to look for the trace.
         is_elsewhere = self.sender.trace is not recorded_trace()
         is_traced = spans is not None and not is_unsampled()
-        work = self._traced(spans) if is_elsewhere or is_traced else self._drive()
+        work = in_trace(self, spans) if is_elsewhere or is_traced else self.drive()
         self.task = self.runs.home.loop.create_task(work, name=name, context=context)
 
-    async def _traced(self, spans: "Tracing | None") -> None:
-        """Call the function in the trace of its message."""
-        is_left_out = is_unsampled() and self.sender.trace is NO_TRACE
-        if not is_left_out:
-            set_current(self.sender.trace)
-        if spans is None or is_left_out:
-            return await self._drive()
-        is_resumed = self.history is not None
-        name = self.log.namespace.agent
-        agent = self.runs.agents.get(name)  # None: it was removed while this run was started
-        version = agent.version if agent is not None else ""
-        with spans.run(name, version, self.skill.id, *self.log.ids, is_resumed) as span:
-            await self._drive()
-            if span is not None:
-                span.set_state(self.log.state.word)
-                if self.log.state is TaskState.FAILED:
-                    span.fail(self.failure or "Fail")
-
-    async def _drive(self) -> None:
+    async def drive(self) -> None:
+        """Call the function, and record what comes of it."""
         values = self._values
         del self._values  # they are the function's
         RUN_POSITION.set(RunPosition(self, self.output.root(self.task)))
         try:
             if self.runs.tasks.files is not None and has_references(self.message):
                 values = await self._restored(self.runs.tasks.files)
-            self._fill(values)
+            fill(self, values)
             conversation = self.output.conversation
             if conversation is not None and not self.is_new_conversation:
                 await conversation.load()
@@ -335,18 +317,6 @@ class Run:
         self.message = message
         self.taken = replace(self.taken, message=message)
         return self.skill.binding.values(message)
-
-    def _fill(self, values: dict[str, Any]) -> None:
-        """Fill the parameters that don't come from the message."""
-        binding = self.skill.binding
-        if binding.context:
-            values[binding.context] = Context(self, self.sender, self.log.ids.context_id)
-        if binding.caller:
-            values[binding.caller] = self.sender.caller
-        if self.skill.takes_files:
-            binding.open_files(values, self.runs.opener(self.log.namespace))
-        if binding.resources:
-            binding.put_resources(values, self.resources)
 
     async def here(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something of this run, also on an event loop of another thread: some frameworks
