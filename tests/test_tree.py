@@ -26,7 +26,7 @@ ORDER = [
     {"operations"},
     {"server"},
     {"delegate", "gauges", "options", "relay", "served", "server_keys"},
-    {"outgoing"},
+    {"authenticators", "listing", "outgoing"},
     {"app"},
     {"console"},
     {"agent"},

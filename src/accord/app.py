@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from .auth import Authenticator, Resources
+from .authenticators import Authenticators
 from .engine.runs import Engine
 from .engine.skills import Agent, AgentDefinition, definition_of
 from .extras import install_command
 from .files import Address, Files, Giver, open_files
 from .gauges import MetricsServer
+from .listing import AgentListing
 from .model import AgentCard, Limits
 from .net import Guard, egress_words, parse_url
 from .observe import Observer, is_wanted, require_otel, start_tracing, tracing
@@ -24,18 +24,13 @@ from .operations import VERSIONS, Service, Version
 from .operations import served as versions_served
 from .options import AppOptions, AppPart
 from .outgoing import Outgoing
-from .protocol.v1 import codec as v1
 from .push import Format, Notifier, PushSettings
 from .served import AgentRouter, ServedAgent, Serving
-from .server import HttpRequest, HttpResponse
 from .server.http import (
-    CARD_PATH,
     CardEndpoint,
-    CatalogEntry,
     Receive,
     Router,
     Send,
-    catalog_answer,
 )
 from .server.process import hearing
 from .server.transport import Tls, Unread
@@ -82,7 +77,8 @@ class App(Router):
     def __init__(self, agent: AgentDefinition, options: AppOptions) -> None:
         limits, tls = options.limits or Limits(), options.tls
         beside = [definition_of(one) for one in options.beside]
-        self.agent = agent if not beside else self._directory()
+        self._listing = AgentListing(lambda: self.agents, lambda: self._address)
+        self.agent = agent if not beside else self._listing.agent()
         self.tls = tls
         self._versions = versions_served(options.versions, options.previews)
         self._rpc_url = "/" + options.rpc.strip("/")
@@ -93,7 +89,7 @@ class App(Router):
         self._grpc: GrpcServer | None = None
         self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
-        self._authenticators: list[tuple[Authenticator, AgentDefinition]] = []
+        self._authenticators = Authenticators(limits, options.trusted_proxies, self._resources)
         self.trusted_proxies = options.trusted_proxies
         self._signs_card = options.sign_card
         self._outgoing = Outgoing(options.allow_hosts, options.egress_proxy)
@@ -136,7 +132,7 @@ class App(Router):
         self._root = root = ServedAgent(
             self.agent,
             self._serving,
-            self._new_authenticator(self.agent, limits),
+            self._authenticators.add(self.agent),
             "",
             takes_files=not beside,  # so that an agent beside others may be called Files
         )
@@ -152,7 +148,7 @@ class App(Router):
             authenticator=root.authenticator,
             is_card_public=self.agent.is_card_public,
         )
-        self.catalog = self._catalog
+        self.catalog = functools.partial(self._listing.catalog, root, self._card.base)
         self.files = root.files_endpoint()
         root.service.address = self._url or ""
         self._parts: list[AppPart] = []
@@ -165,7 +161,7 @@ class App(Router):
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         if beside:
-            self.index = self._list
+            self.index = functools.partial(self._listing.index, self._card.base)
             for one in (agent, *beside):
                 self._put(one, one.slug, is_new=one is not agent)
         if options.grpc_port is not None:
@@ -260,7 +256,7 @@ class App(Router):
         served = ServedAgent(
             agent,
             self._serving,
-            authenticator or self._new_authenticator(agent, self.limits),
+            authenticator or self._authenticators.add(agent),
             path,
         )
         self._paths[agent.name] = path
@@ -270,64 +266,11 @@ class App(Router):
         self._service.tenants = self._tenants.get
         return served
 
-    def _directory(self) -> AgentDefinition:
-        """The agent at the address itself, where others have paths: it says which there are."""
-        directory = Agent("Directory", description="Lists the agents served at this address.")
-
-        @directory.skill
-        def agents() -> dict[str, list[dict[str, str]]]:
-            """List the agents served at this address, and where their cards are."""
-            return {"agents": self.listing(self._address)}
-
-        return definition_of(directory)
-
-    def _list(self, request: HttpRequest) -> HttpResponse:
-        """Answer `/` with the agents whose card anyone may read."""
-        base = self._card.base(request)
-        return HttpResponse(200, v1.encode({"agents": self.listing(base)}))
-
-    def _catalog(self, request: HttpRequest) -> HttpResponse:
-        """The agents at this address whose cards everybody may read, as an AI Catalog."""
-        base = self._card.base(request)
-        below = {f"/{path}": served for path, served in self.agents.items()}
-        listed = [
-            CatalogEntry(served.card(base + path), f"{base}{path}{CARD_PATH}")
-            for path, served in (below or {"": self._root}).items()
-            if served.agent.is_card_public
-        ]
-        return catalog_answer(self.agent.name, base, listed)
-
-    def listing(self, base: str) -> list[dict[str, str]]:
-        return [
-            {
-                "name": served.agent.name,
-                "description": served.agent.description,
-                "card": f"{base}/{path}{CARD_PATH}",
-            }
-            for path, served in self.agents.items()
-            if served.agent.is_card_public
-        ]
-
-    def _new_authenticator(self, agent: AgentDefinition, limits: Limits) -> Authenticator | None:
-        if agent.auth is None:
-            return None
-        authenticator = Authenticator(agent.auth, agent.name, limits, self.trusted_proxies)
-        self._authenticators.append((authenticator, agent))
-        return authenticator
-
     @property
     def server_tls(self) -> Tls | None:
-        """The TLS of the ports. Where a client may also authenticate otherwise, or read the card
-        without that, it is asked for a certificate and may have none.
-        """
-        if self.tls is None or not self._authenticators:
-            return self.tls
-        ways = [way for one, _ in self._authenticators for way in one.auth.alternatives]
-        declares = any(scheme.needs_certificate for way in ways for scheme in way)
-        needs = all(any(scheme.needs_certificate for scheme in way) for way in ways)
-        if not declares or (needs and not self.agent.is_card_public):
-            return self.tls
-        return msgspec.structs.replace(self.tls, is_optional=True)
+        """The TLS of the ports: whether clients are asked for a certificate, and need one."""
+        is_card_public = self.agent.is_card_public
+        return self._authenticators.tls_of(self.tls, is_card_public=is_card_public)
 
     def _scopes(self) -> set[str]:
         return self._root.scopes()
@@ -496,8 +439,7 @@ class App(Router):
         called = egress_words(self._outgoing.egress_proxy)
         _log.info("webhooks, keys and files that others name: %s", called)
         try:
-            for authenticator, agent in self._authenticators:
-                await authenticator.open(self._resources(agent))
+            await self._authenticators.open()
             if self._grpc is not None:
                 await self._grpc.start()
                 # now with the port gRPC really has
@@ -577,8 +519,7 @@ class App(Router):
             await part.close()
 
     async def _close_rest(self) -> None:
-        for authenticator, _ in self._authenticators:
-            await authenticator.close()
+        await self._authenticators.close()
         if self._notifier is not None:
             await self._notifier.close()
         await self._engine.close()
