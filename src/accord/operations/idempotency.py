@@ -100,7 +100,7 @@ class IdempotentSends:
 
     def _forget(self, namespace: Namespace, key: str, stored: "asyncio.Future[None]") -> None:
         if not stored.cancelled():
-            stored.exception()  # whoever sent it is told
+            stored.exception()  # whoever sent it gets it
         del self._running[namespace, key]
 
     async def _send(
@@ -162,7 +162,7 @@ def _is_cancelled() -> bool:
 def _digest(request: SendMessageRequest) -> bytes:
     """What is asked for, whichever way it came.
 
-    Left out: how the answer is to be told (history, waiting), and what only some versions have a
+    Left out: how the answer is to be given (history, waiting), and what only some versions have a
     place for (the id of a message; the name and type of a part that is no file).
     """
     message, configuration = request.message, request.configuration

@@ -187,7 +187,7 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
         return await tasks.views.now(task)
     state = task.state if isinstance(task, Log) else state_of(task.state)
     if state in FINAL and not call.semantics.ends_with_snapshot:
-        # An end is told when it is stored, also as the reason of a refusal.
+        # An end is shown when it is stored, also as the reason of a refusal.
         await tasks.reader.stored_snapshot(task)
         raise UnsupportedOperation(f"task {request.id} is already {state.word}", taskId=request.id)
     return await tasks.views.now(task)

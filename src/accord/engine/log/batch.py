@@ -29,7 +29,7 @@ class LogBatch(msgspec.Struct, eq=False):
     outage_waiters: list[asyncio.Future[None]] = []
 
     def settle(self) -> None:
-        """Tell everybody who waits that it is stored."""
+        """Notify everybody who waits: it is stored."""
         for waiter, value in self.waiting:
             if not waiter.done():
                 waiter.set_result(value)

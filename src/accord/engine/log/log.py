@@ -50,7 +50,7 @@ from .entries import (
 from .pending_files import PendingFiles
 from .snapshot import LONG, EncodedParts, encode_task
 from .state_line import log_state
-from .turns import NO_ORIGIN, Origin, Turn, asked_since, reason
+from .turns import NO_ORIGIN, Origin, Turn, reason, refuse_answered, settle_turns
 from .writer import Lost, Writer
 
 if TYPE_CHECKING:
@@ -296,20 +296,9 @@ class Log:
         entry = StatusChanged(update, branch=origin.branch, step=origin.step, cursor=cursor)
         ends = state in FINAL
         if ends or state in INTERRUPTED:
-            entry.answers = tuple(self.turns)
-            if ends:
-                if self.inbox:
-                    entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
-            elif keeps_waiting:
-                entry.keeps_waiting = True
-            elif self.inbox:
-                error = asked_since(self.ids.task_id)
-                entry.refuses = tuple(turn.number for turn in self.inbox)
-                entry.reasons = tuple(reason(turn, error) for turn in entry.refuses)
+            settle_turns(entry, self.turns, self.inbox, keeps_waiting=keeps_waiting)
         if refusal is not None:
-            entry.refuses = (*entry.answers, *entry.refuses)
-            entry.reasons += tuple(reason(turn, refusal) for turn in entry.answers)
-            entry.answers = ()
+            refuse_answered(entry, refusal)
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
         if self.awaited and any(map(self.awaited.__contains__, entry.answers)):

@@ -1,13 +1,25 @@
-"""Messages that a task has accepted, where in a function something is said, and why a message is
-refused.
+"""Messages that a task has accepted, where in a function something is said, and which messages a
+status answers or refuses.
 """
+
+from collections.abc import Collection
 
 import msgspec
 
-from ...model import A2AError, Message, UnsupportedOperation, errors, timestamp
-from .entries import Sender
+from ...model import FINAL, A2AError, Message, UnsupportedOperation, errors, timestamp
+from .entries import Sender, StatusChanged
 
-__all__ = ["NO_ORIGIN", "Origin", "Turn", "asked_since", "closed", "reason", "too_late"]
+__all__ = [
+    "NO_ORIGIN",
+    "Origin",
+    "Turn",
+    "asked_since",
+    "closed",
+    "reason",
+    "refuse_answered",
+    "settle_turns",
+    "too_late",
+]
 
 
 class Turn(msgspec.Struct, eq=False, frozen=True):
@@ -66,3 +78,28 @@ def reason(turn: int, error: A2AError) -> tuple[int, str, str]:
     """
     name = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
     return turn, name, str(error)
+
+
+def settle_turns(
+    entry: StatusChanged, begun: Collection[int], inbox: Collection[Turn], *, keeps_waiting: bool
+) -> None:
+    """Have an interrupted or terminal status answer the turns that have begun, and refuse those
+    that wait: the task has ended, or asks something that they were sent too early to answer.
+    """
+    entry.answers = tuple(begun)
+    if entry.update.status.state in FINAL:
+        if inbox:
+            entry.refuses = tuple(turn.number for turn in inbox if not turn.reopens)
+    elif keeps_waiting:
+        entry.keeps_waiting = True
+    elif inbox:
+        error = asked_since(entry.update.task_id)
+        entry.refuses = tuple(turn.number for turn in inbox)
+        entry.reasons = tuple(reason(turn, error) for turn in entry.refuses)
+
+
+def refuse_answered(entry: StatusChanged, error: A2AError) -> None:
+    """Have the senders of the turns that a status would answer get this error instead."""
+    entry.refuses = (*entry.answers, *entry.refuses)
+    entry.reasons += tuple(reason(turn, error) for turn in entry.answers)
+    entry.answers = ()

@@ -222,7 +222,7 @@ class Writer:
         return bool(self._logs or self._items)
 
     def _report(self, logs: list[Writable], items: _Submitted, stored: list[bool]) -> None:
-        """Tell everybody what became of what they handed over."""
+        """Report to everybody what became of what they handed over."""
         for log, is_stored in zip(logs, stored, strict=False):
             try:
                 if not is_stored:

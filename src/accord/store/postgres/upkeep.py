@@ -20,7 +20,7 @@ FORGET = "1 hour"  # after which a dead replica without tasks is forgotten
 
 _ENDED = ", ".join(map(str, ENDED))
 
-_FOLD = """
+_MERGE = """
 WITH gone AS (DELETE FROM {s}.deltas RETURNING namespace, state, n)
 INSERT INTO {s}.counts AS c SELECT namespace, state, sum(n) FROM gone GROUP BY 1, 2
 ON CONFLICT (namespace, state) DO UPDATE SET n = c.n + excluded.n"""
@@ -155,7 +155,7 @@ class PostgresUpkeep:
         """
         async with self._db.reading() as db, asyncio.timeout(READ_S), transaction(db):
             if await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock("fold")):
-                await db.execute(_FOLD.replace("{s}", self._schema))
+                await db.execute(_MERGE.replace("{s}", self._schema))
                 await db.execute(_READ_POSTS.replace("{s}", self._schema))
 
     def _lock(self, what: str) -> int:
