@@ -11,11 +11,12 @@ from aiohttp import web
 from accord import Agent, connect
 from accord.auth import ApiKeys
 from accord.client import BadCard
-from accord.client.discovery.catalog import agents_in
+from accord.client.discovery import walk_catalog
 from tests.drive import serving
 
 PLACE = "/.well-known/ai-catalog.json"
 CARD = "application/a2a-agent-card+json"
+CATALOG = "application/ai-catalog+json"
 
 
 def _agent(name: str, **options: Any) -> Agent:
@@ -133,10 +134,16 @@ async def test_an_address_that_is_none_leads_nowhere(url):
             await connect(host)
 
 
-def test_a_catalog_that_came_by_tls_does_not_lead_away_from_it():
-    catalog = {"entries": [_entry("x", url="http://x.example/card.json"), _entry("y", url="/c")]}
-    [listed] = agents_in(catalog, f"https://h.example{PLACE}")
-    assert listed.url == "https://h.example/c"
+async def test_a_catalog_that_came_by_tls_does_not_lead_away_from_it():
+    inner = {"type": CATALOG, "url": "http://x.example/more.json"}
+    entries = [_entry("x", url="http://x.example/card.json"), inner, _entry("y", url="/c")]
+
+    async def fetch(place: str) -> Any:
+        raise AssertionError(f"{place} is fetched")
+
+    walk = walk_catalog(fetch, f"https://h.example{PLACE}", {"entries": entries})
+    listed = [agent async for agent in walk if agent is not None and agent.url]
+    assert [agent.url for agent in listed] == ["https://h.example/c"]
 
 
 async def test_the_address_of_the_one_agent_is_followed():
@@ -147,6 +154,33 @@ async def test_the_address_of_the_one_agent_is_followed():
         connect(host) as client,
     ):
         assert (await client.send("hi")).text == "hi"
+
+
+async def test_catalogs_that_a_catalog_names_are_read_too():
+    """As everywhere; one that can't be read is named, since the agent may stand in it."""
+    app, beside = _agent("Echo").app(), _agent("Other").app()
+    async with serving(app, app.close) as url, serving(beside, beside.close) as other:
+        listed = [{"type": CATALOG, "url": url + PLACE}]
+        async with _host(listed) as host:
+            async with connect(host) as client:
+                assert client.card.name == "Echo"
+            listed.append({"type": CATALOG, "url": other + PLACE})
+            with pytest.raises(BadCard, match=r"lists 2 agents: 'Echo'.*'Other'"):
+                await connect(host)
+            listed[1]["url"] = f"{other}/nothing.json"
+            with pytest.raises(
+                BadCard, match=r"nothing\.json: the catalog can't be read: HTTP 404"
+            ):
+                await connect(host)
+
+
+async def test_catalogs_without_end_are_left():
+    """However many name each other."""
+    listed: list[Any] = []
+    async with _host(listed) as host:
+        listed += [{"type": CATALOG, "url": host + PLACE}] * 8
+        with pytest.raises(BadCard, match="names more than 50 catalogs"):
+            await connect(host)
 
 
 async def test_where_was_looked_is_said():

@@ -2,10 +2,10 @@
 over.
 """
 
-import contextlib
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
@@ -25,7 +25,7 @@ from ...protocol import NEWEST, lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
 from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
-from .catalog import CATALOG_PLACE, ListedAgent, agents_in
+from .catalog import CATALOG_PLACE, CatalogFault, ListedAgent, is_catalog, walk_catalog
 from .repair import NoInterface, read_card
 
 if TYPE_CHECKING:
@@ -248,18 +248,47 @@ class HostCatalog(NamedTuple):
 
 
 async def get_catalog(url: str, http: Http, budget: Budget) -> HostCatalog:
-    """Return the catalog of the host of `url`. It lists no agent if there is none that can be read.
+    """Return the catalog of the host of `url`, with the agents of those it names. It lists no agent
+    if there is none that can be read.
 
     Raises:
-        AgentFault: The host can't be reached.
+        AgentFault: The host can't be reached; BadCard: a catalog that it names can't be read.
     """
     place = str(parse_url(url)._replace(path=CATALOG_PLACE, query=""))
     answer = await _get(place, http, budget, None)
     agents: list[ListedAgent] = []
     if answer.status == 200:
-        with contextlib.suppress(BadCard):  # many servers answer any path with a page
-            agents = agents_in(read_json(answer.body, place, budget), place)
+        try:
+            async with asyncio.timeout(budget.card_s):
+                agents = [agent async for agent in _listed_in(answer.body, place, http, budget)]
+        except CatalogFault as error:
+            raise BadCard(safe_url(place), str(error)) from None
+        except TimeoutError:
+            what = f"the catalogs it names were not read within {budget.card_s:g} s"
+            raise BadCard(safe_url(place), what) from None
     return HostCatalog(place, answer.status, agents, answer.headers.get("Server") or "")
+
+
+async def _listed_in(
+    body: bytes, place: str, http: Http, budget: Budget
+) -> AsyncIterator[ListedAgent]:
+    """Yield the agents of a catalog that have a card; none if it is something else."""
+
+    async def fetch(inner: str) -> Any:
+        found = await _get(inner, http, budget, None)
+        if found.status != 200:
+            raise BadCard(safe_url(inner), f"the catalog can't be read: HTTP {found.status}")
+        return read_json(found.body, inner, budget)
+
+    try:
+        catalog = read_json(body, place, budget)
+    except BadCard:  # many servers answer any path with a page
+        return
+    if not is_catalog(catalog):
+        return
+    async for agent in walk_catalog(fetch, place, catalog):
+        if agent is not None and (agent.url or agent.card):
+            yield agent
 
 
 def read_json(body: bytes, url: str, budget: Budget) -> Any:

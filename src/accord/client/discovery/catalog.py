@@ -12,7 +12,7 @@ __all__ = [
     "CATALOG_TYPE",
     "CatalogFault",
     "ListedAgent",
-    "agents_in",
+    "is_catalog",
     "walk_catalog",
 ]
 
@@ -23,7 +23,6 @@ CARD_TYPES = (
     "application/agent-card+json",
     "application/a2a+json",
 )
-MOST = 1000  # entries that are looked at for one agent
 # Of a catalog that names other catalogs: how deep they are nested, how many of them are fetched,
 # and how many entries of any kind are looked at in all.
 DEPTH, CATALOGS, ENTRIES = 4, 50, 10_000
@@ -59,14 +58,9 @@ class _Entry(NamedTuple):
     catalog_url: str = ""
 
 
-def agents_in(catalog: Any, place: str) -> list[ListedAgent]:
-    """Return the agents that the catalog at `place` lists itself; none if it is no catalog."""
-    try:
-        entries = _entries(catalog)[:MOST]
-    except CatalogFault:
-        return []
-    agents = [_read(entry, place).agent for entry in entries]
-    return [agent for agent in agents if agent is not None and (agent.url or agent.card)]
+def is_catalog(value: Any) -> bool:
+    """Whether a document is an AI Catalog."""
+    return isinstance(value, dict) and isinstance(value.get("entries"), list)
 
 
 async def walk_catalog(
@@ -108,9 +102,9 @@ async def walk_catalog(
 
 
 def _entries(catalog: Any) -> list[Any]:
-    entries = catalog.get("entries") if isinstance(catalog, dict) else None
-    if not isinstance(entries, list):
+    if not is_catalog(catalog):
         raise CatalogFault("this is not an AI Catalog: it has no list of entries")
+    entries: list[Any] = catalog["entries"]
     return entries
 
 
