@@ -10,7 +10,7 @@ from typing import Any
 
 from accord import Agent, connect
 from accord.auth import ApiKeys
-from accord.client import AgentFault, ApiKey
+from accord.client import ApiKey
 from accord.model import A2AError, MethodNotFound, UnsupportedOperation, VersionNotSupported
 from accord.operations.table import OPERATIONS, PREVIEWS, VERSIONS, Version
 from accord.protocol import SPOKEN
@@ -77,8 +77,8 @@ gets answers in the form it sends:
 | a2a-go 0.3 | `grpc-go/` | sends the variant of the prose, which has no such field | base64 text |
 | @a2a-js/sdk, our client, everyone else | any other, or none | any other, or none | the content |
 
-A name counts anywhere in the user agent, because libraries add theirs after the program's own. Your own program on a library of the
-first two rows is taken for the SDK. To send the content itself with grpcio, use 1.0. Text that is not base64 is refused. The table
+A name counts anywhere in the user agent, because libraries add theirs after the program's own. A program of your own that uses a
+library of the first two rows is treated like the SDK. To send the content itself with grpcio, use 1.0. Text that is not base64 is refused. The table
 is in `accord/protocol/v03/file_bytes.py`. JSON-RPC, 1.0 and 0.1 don't have this problem.
 
 Accord's client sends the content itself. It sends base64 text if the agent is not an Accord agent and the `Server` header of its
@@ -216,7 +216,7 @@ async def _is_answered(call: Callable[[], Awaitable[Any]]) -> bool:
         await call()
     except _ABSENT:
         return False
-    except (A2AError, AgentFault):
+    except A2AError:  # of the task; a fault of the agent would be one of this page
         pass
     return True
 
