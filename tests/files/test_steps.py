@@ -122,4 +122,4 @@ async def test_what_is_no_file_is_no_result_of_a_step_that_gives_one(
 
     async with served(agent) as (_, url), connect(url) as client:
         assert (await client.send("x")).state is TaskState.FAILED
-    assert "step 'scan' gave a str, and its type is File" in caplog.text
+    assert "step 'scan' returned a str, but its return type is File" in caplog.text

@@ -341,9 +341,9 @@ class Client:
         If the agent numbers its events, `after` can be the cursor of an earlier stream. Then the
         events since that cursor come first.
 
-        `seen` is the task as far as it is known already, for instance from before a crash. The
-        stream goes on from there with every agent: what was missed comes first, and what can't be
-        told event by event as whole artifacts (`append` is False) instead of a `Gap`.
+        `seen` is the task as you saw it last, for instance before a crash. The stream goes on from
+        there with every agent: missed events come first. If single events can't be had any more,
+        whole artifacts come instead of a `Gap` (their `append` is False).
         """
         cursor = "" if after is None else str(after)
         return Stream(self, SubscribeRequest(id=task_id), after=cursor, seen=seen)

@@ -53,7 +53,9 @@ class Result:
         """
         if isinstance(value, File):
             return value
-        raise TypeError(f"step {self._name!r} gave {_a(type(value))}, and its type is File")
+        raise TypeError(
+            f"step {self._name!r} returned {_a(type(value))}, but its return type is File"
+        )
 
     def encode(self, value: Any) -> tuple[msgspec.Raw, Any]:
         """Return a result as JSON, and as it is read back.

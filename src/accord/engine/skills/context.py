@@ -101,7 +101,7 @@ class Context:
     takes.
     """
 
-    __slots__ = ("_resources", "_run", "_sender", "_tenant", "context_id")
+    __slots__ = ("_context_id", "_resources", "_run", "_sender", "_tenant")
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Context:
         self._resources = resources
         self._sender = sender
         self._tenant = tenant
-        self.context_id = context_id
+        self._context_id = context_id
 
     @property
     def caller(self) -> Caller:
@@ -192,6 +192,11 @@ class Context:
                 "hand the result to it"
             )
         return await ask(place.branch)
+
+    @property
+    def context_id(self) -> str:
+        """The id of the conversation. Messages with the same one belong together."""
+        return self._context_id
 
     @property
     def task_id(self) -> str:
