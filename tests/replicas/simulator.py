@@ -157,6 +157,7 @@ class Remote:
         self._wake: Wake = lambda tasks: None
         self._polling: asyncio.Task[None] | None = None
         self._watched: set[int] = set()
+        self.watched_s: dict[int, float] = {}  # when a task was last watched: somebody was to read
 
     @property
     def replica(self) -> int:
@@ -273,7 +274,7 @@ class Remote:
     async def claim(self, namespace: Namespace, task_id: str, **how: Any) -> Record | None:
         record = await self._call(lambda: self.inner.claim(namespace, task_id, **how))
         if record is not None and how.get("watch") and record.owner not in (0, self.replica):
-            self._watched.add(record.key)
+            self._watch(record.key)
         return record
 
     async def unclaim(self, key: int, pos: int) -> None:
@@ -293,8 +294,12 @@ class Remote:
     ) -> Record | None:
         record = await self._call(lambda: self.inner.load(namespace, task_id, watch=watch))
         if watch and record is not None:
-            self._watched.add(record.key)
+            self._watch(record.key)
         return record
+
+    def _watch(self, key: int) -> None:
+        self._watched.add(key)
+        self.watched_s[key] = self._world.loop.time()
 
     async def unwatch(self, tasks: Collection[int]) -> None:
         self._watched.difference_update(tasks)
@@ -750,8 +755,11 @@ class World:
             unread = [key for key in watched if not self._is_read(replica, key)]
             if self.is_faulty or not replica.is_up or replica.is_closing:
                 unread = []
-            since = replica.unread_since_s
-            replica.unread_since_s = {key: since.get(key, now_s) for key in unread}
+            # Somebody may have read for less than the time between two looks.
+            since, watched_s = replica.unread_since_s, replica.store.watched_s
+            replica.unread_since_s = {
+                key: max(since.get(key, now_s), watched_s.get(key, 0.0)) for key in unread
+            }
             for key, since_s in replica.unread_since_s.items():
                 if now_s - since_s > 2 * LINGER_S:
                     self.violation = self.violation or Violation(
