@@ -16,6 +16,7 @@ import pytest
 from accord import Agent, Context, File
 from accord import connect as client_of
 from accord.auth import ApiKeys
+from accord.client import Retry
 from accord.files import Files
 from accord.files.local import LocalFiles
 from accord.model import A2AError, FileReference, InvalidParams, Limits, Unavailable
@@ -666,11 +667,17 @@ async def test_a_file_that_can_not_be_deleted_keeps_no_other_from_going(tmp_path
         assert await files.collect() == 1
 
 
-async def test_a_full_disk_refuses_and_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sender is told; the next file is taken when there is space again."""
-    import os
-
-    async with served(agent_of()) as (app, url), client_of(url, headers=MIA) as client:
+async def test_a_full_disk_refuses_and_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """The sender is told, but not where that is, which is in the log; the next file is taken when
+    there is space again.
+    """
+    monkeypatch.setattr("accord.files.contract._said_s", {})
+    async with (
+        served(agent_of(), files=f"file://{tmp_path}/files") as (app, url),
+        client_of(url, headers=MIA, retry=Retry(attempts=1)) as client,
+    ):
         with monkeypatch.context() as full:
 
             def write(file: int, data: Any) -> int:
@@ -679,12 +686,29 @@ async def test_a_full_disk_refuses_and_breaks_nothing(monkeypatch: pytest.Monkey
             full.setattr("accord.files.local.os.write", write)
             status, _, body = await fetch(f"{url}/files", MIA, "POST", b"x" * 100_000)
             assert (status, b"no space left" in body) == (503, True)
-            with pytest.raises(Unavailable, match="no space left"):
-                await client.send(File(b"x" * 100_000), skill="plain")
+            assert str(tmp_path).encode() not in body
+            for size in (100_000, 3 * MB):  # in the message, and uploaded
+                with pytest.raises(Unavailable, match="no space left"):
+                    await client.send(File(b"x" * size), skill="plain")
+            told = [
+                one for one in caplog.messages if f"no space left for files in {tmp_path}" in one
+            ]
+            assert len(told) == 1, "and not for each"
             assert (await app.engine.tasks.files.index.sums())[1] == 0, "nothing is counted"
-        assert os.write is not None
         assert (await client.send("3", skill="chunks")).ok
         await upload(url, MIA, b"x" * 100_000)
+
+
+async def test_a_file_store_that_fails_is_not_described_to_callers(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error names folders, hosts and accounts. These are in the log."""
+    monkeypatch.setattr("accord.files.contract._said_s", {})
+    (tmp_path / "files").touch()  # where a folder should be
+    async with served(agent_of(), files=f"file://{tmp_path}/files") as (_, url):
+        status, _, body = await fetch(f"{url}/files", MIA, "POST", b"x" * 100_000)
+        assert (status, str(tmp_path).encode() in body) == (503, False)
+    assert f"{tmp_path}/files" in caplog.text
 
 
 async def test_a_body_that_is_too_large_names_the_upload() -> None:

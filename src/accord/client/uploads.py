@@ -14,13 +14,18 @@ import msgspec
 
 from ..model import (
     FILES,
+    A2AError,
     AgentCard,
     BodyTooLarge,
     InvalidAgentResponse,
     Message,
     Part,
     PathPart,
+    PermissionDenied,
     SendMessageRequest,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
     whole_number,
 )
 from ..net import AgentFault, Http, Request, Response
@@ -41,6 +46,13 @@ TIMEOUT_S = 120.0
 MAX_CUTS = 10  # in a row, without a byte in between
 PAUSE_S = 0.5
 _VERSION = {"upload-draft-interop-version": "6"}
+
+_REFUSALS: dict[int, type[A2AError]] = {
+    401: Unauthenticated,
+    403: PermissionDenied,
+    429: TooManyRequests,
+    503: Unavailable,
+}
 
 UploadProgress: TypeAlias = Callable[[str, int, int], None]  # name, bytes sent, bytes in all
 
@@ -84,6 +96,7 @@ async def upload_parts(
     Raises:
         BodyTooLarge: A file is larger than the agent takes, or too large for a message to an
             agent that takes no uploads.
+        A2AError: The agent refuses the upload; says why.
         AgentFault: The upload failed, also when it was tried again.
     """
     parts = list(message.parts)
@@ -241,12 +254,13 @@ class _Uploading:
     ) -> Response:
         return await self._http.fetch(Request(verb, url, TIMEOUT_S, headers, body), limit=64 << 10)
 
-    def _refused(self, answer: Response) -> InvalidAgentResponse:
+    def _refused(self, answer: Response) -> A2AError:
         try:
             error: Any = msgspec.json.decode(answer.body)["error"]["message"]
         except (msgspec.MsgspecError, KeyError, TypeError):
             error = f"HTTP status {answer.status}"
-        return InvalidAgentResponse(f"the file could not be uploaded: {error}")
+        kind = _REFUSALS.get(answer.status, InvalidAgentResponse)
+        return kind(f"the file could not be uploaded: {error}")
 
 
 def _read_at(file: IO[bytes], offset: int) -> bytes:

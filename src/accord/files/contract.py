@@ -2,24 +2,22 @@
 its name, which tasks refer to it) is in the store of the tasks.
 """
 
+import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Protocol
 
 from ..model import A2AError, Unavailable
 
-__all__ = ["PIECE_BYTES", "FileStore", "NoSpace", "lost", "unusable"]
+__all__ = ["PIECE_BYTES", "FileStore", "NoSpace", "lost", "no_space", "unusable"]
+
+log_ = logging.getLogger("accord")
 
 PIECE_BYTES = 256 << 10  # a reader gets at once: what is written in one turn of the loop
 
 
 class NoSpace(Unavailable):
     """There is no space left for files."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"there is no space left for files {where}; make some, or send a link instead",
-            retry_after_s=60,
-        )
 
 
 class FileStore(Protocol):
@@ -65,5 +63,29 @@ def lost(id: str) -> A2AError:
     return A2AError(f"the content of file {id} is not in the file store of this server")
 
 
+# Where a file store is, and why it fails, is the operator's to know: such texts name folders, hosts
+# and accounts. Callers get an error without them, and the log gets the reason, once a minute.
+SAID_S = 60.0
+_said_s: dict[str, float] = {}  # when each was last in the log
+
+
 def unusable(error: object) -> Unavailable:
-    return Unavailable(f"the file store can't be used now: {error}", retry_after_s=5)
+    """Return the error for callers if a file store fails, and log the reason."""
+    _log("the file store can't be used: %s", error)
+    return Unavailable("the server can't use its file store now; try again", retry_after_s=5)
+
+
+def no_space(where: str) -> NoSpace:
+    """Return the error for callers if there is no space for a file, and log where that is."""
+    _log("there is no space left for files %s", where)
+    return NoSpace(
+        "the server has no space left for files; try again later, or send a link instead",
+        retry_after_s=60,
+    )
+
+
+def _log(text: str, what: object) -> None:
+    now = time.monotonic()
+    if now - _said_s.get(text, -SAID_S) >= SAID_S:
+        _said_s[text] = now
+        log_.error(text, what)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ..model import A2AError
 from ..private import private_folder
-from .contract import PIECE_BYTES, NoSpace, lost, unusable
+from .contract import PIECE_BYTES, lost, no_space, unusable
 
 __all__ = ["LocalFiles"]
 
@@ -88,7 +88,7 @@ class LocalFiles:
             raise lost(id) from error
         except OSError as error:
             if error.errno in _FULL:
-                raise NoSpace(f"in {path.parent.parent}") from error
+                raise no_space(f"in {path.parent.parent}") from error
             raise unusable(error) from error
 
     def _write(self, path: Path, start: int, data: bytes) -> None:

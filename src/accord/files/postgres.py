@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from ..store.postgres import BROKEN, FileSessions, PostgresOptions
-from .contract import PIECE_BYTES, NoSpace, lost, unusable
+from .contract import PIECE_BYTES, lost, no_space, unusable
 
 __all__ = ["PostgresFiles"]
 
@@ -67,6 +67,6 @@ class PostgresFiles:
             async with self._sessions.connection() as db:
                 yield db
         except asyncpg.DiskFullError as error:
-            raise NoSpace("in the database") from error
+            raise no_space("in the database") from error
         except BROKEN as error:
             raise unusable(error) from error
