@@ -70,8 +70,8 @@ class AppOptions:
         grpc_domain: A domain below which each of several agents has a name on gRPC, as
           `hr.agents.example` with `agents.example`. For clients of A2A 0.3, which have no other
           way to name an agent there.
-        tls: The certificate that is shown, and whose it asks for. An app shows it on gRPC; HTTP's
-          is a matter of the server it runs in.
+        tls: The certificate of the server, and the authority whose client certificates it accepts.
+          An app uses it for gRPC; TLS for HTTP is set up in the server that runs the app.
         retention: How long tasks, their logs and idempotency keys are kept.
         key_file: The file with the keys that this server encrypts and signs with. By default the
           keys in `ACCORD_KEY`, or a file beside the SQLite database, which is created when it is
@@ -84,7 +84,7 @@ class AppOptions:
           issuers, files, addresses in cards. The proxy decides what may be reached. Without it only
           public addresses are called.
         trusted_proxies: Addresses and networks of proxies in front of this server. Their
-          X-Forwarded-For or Forwarded header is believed. Without it, the address of a caller is
+          X-Forwarded-For or Forwarded header is trusted. Without it, the address of a caller is
           that of the connection.
         cors_origins: Origins whose web pages may use the agent, like `https://app.example.com`.
         push: Whether to send push notifications, or the settings for them.

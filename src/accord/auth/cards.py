@@ -152,7 +152,7 @@ class Trust:
             http: Connects to `origin` as the user wants it.
 
         Raises:
-            InvalidSignature: No signature on it counts, and why.
+            InvalidSignature: It has no signature that is trusted; the error says why.
             IssuerUnavailable: The keys can't be fetched.
         """
         if not card.signatures:

@@ -270,7 +270,7 @@ class Scheme(Auth):
         return ""
 
     def recall(self, shown: str) -> Caller | None:
-        """Return who showed these credentials a moment ago; None if they have to be looked at."""
+        """Return the caller of these credentials if they were checked a moment ago; else None."""
         return None
 
     @abc.abstractmethod

@@ -244,7 +244,7 @@ class _Uploading:
         try:
             made = msgspec.json.decode(answer.body, type=Part)
         except msgspec.MsgspecError as error:
-            raise InvalidAgentResponse(f"the answer to an upload is no part: {error}") from None
+            raise InvalidAgentResponse(f"the answer to an upload is not a part: {error}") from None
         made.metadata = self._part.metadata
         made.filename = self._part.filename or made.filename
         return made

@@ -19,7 +19,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         times: How often it is called again.
-        on: Exceptions after which it is; any other ends the step at once.
+        on: The exceptions after which it is called again; any other ends the step at once.
         first_s: The first pause, in seconds.
         factor: How much longer each pause is than the one before.
         most_s: The longest pause.

@@ -352,7 +352,7 @@ class Context:
 
         Args:
             duration: How long, in seconds or as a `timedelta`.
-            until: Until when, with a time zone. A time that has passed is no wait at all.
+            until: Until when, with a time zone. If it has passed, this returns at once.
         """
         run = self._waiting("sleep")
         return Pending("sleep", self._question("sleep", lambda _: run.sleep(duration, until)))
