@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ..model import APIKeySecurityScheme, SecurityScheme
 from .caller import Caller
 from .schemes import (
+    CallerCache,
     Challenge,
     Credentials,
     InvalidCredentials,
-    Known,
     Resources,
     Scheme,
     headers_of_key,
@@ -88,7 +88,7 @@ class ApiKeys(Scheme):
                 whose.name, whose.tenant, whose.scopes, whose.claims, name
             )
         self._keys: KeyStore | None = None
-        self._known = Known(KNOWN_S)
+        self._known = CallerCache(KNOWN_S)
         self._writing: set[asyncio.Task[None]] = set()
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:

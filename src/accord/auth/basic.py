@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
 from .schemes import (
+    CallerCache,
     Challenge,
     Credentials,
     InvalidCredentials,
-    Known,
     Resources,
     Scheme,
     basic_user,
@@ -71,7 +71,7 @@ class BasicAuth(Scheme):
         }
         self._grants = {user: frozenset(found) for user, found in (grants or {}).items()}
         self._nobody = hash_password(secrets.token_hex(16))
-        self._known = Known(KNOWN_S, KNOWN)
+        self._known = CallerCache(KNOWN_S, KNOWN)
         self._hashing = asyncio.Semaphore(_AT_ONCE)
 
     async def open(self, resources: Resources) -> None:

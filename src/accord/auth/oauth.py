@@ -20,7 +20,7 @@ from ..model import (
 from ..net import Guard
 from .caller import Caller
 from .issuer import Issuer, IssuerUnavailable
-from .schemes import Challenge, Credentials, InvalidCredentials, Known, Resources, Scheme
+from .schemes import CallerCache, Challenge, Credentials, InvalidCredentials, Resources, Scheme
 from .tokens import EXPIRED, Introspection, InvalidToken, TokenVerifier
 
 __all__ = ["OIDC", "Bearer", "OAuth2"]
@@ -57,7 +57,7 @@ class _TokenScheme(Scheme):
         super().__init__(name, scopes)
         self.issuer = issuer
         self._verifier = verifier
-        self._known = Known(KNOWN_S)
+        self._known = CallerCache(KNOWN_S)
         self._tenant = tenant
         self._caller = caller
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Auth",
+    "CallerCache",
     "Challenge",
     "Credentials",
     "InvalidCredentials",
-    "Known",
     "Resources",
     "Scheme",
     "as_auth",
@@ -129,7 +129,7 @@ class Credentials:
         return self._peer()[0]
 
 
-class Known:
+class CallerCache:
     """Callers by the credentials they showed, for a while."""
 
     def __init__(self, seconds: float, most: int = 10_000) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..contract import Namespace
 from ..file_index import MADE, FileUse, Grow, StoredFile, growing_here
-from .pushes import Doors
+from .pushes import TableAccess
 
 __all__ = ["SqliteFileIndex", "refer"]
 
@@ -18,8 +18,8 @@ _FREE = "NOT EXISTS (SELECT 1 FROM file_uses WHERE file=files.id)"
 class SqliteFileIndex:
     """The files known to one database."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, access: TableAccess) -> None:
+        self._access = access
 
     async def add(self, file: StoredFile) -> None:
         row = (
@@ -74,11 +74,11 @@ class SqliteFileIndex:
         return count, size
 
     def _read(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             return db.execute(sql, values).fetchall()
 
     async def _write(self, sql: str, values: tuple[Any, ...]) -> int:
-        changed: int = await self._doors.write(lambda db: db.execute(sql, values).rowcount, True)
+        changed: int = await self._access.write(lambda db: db.execute(sql, values).rowcount, True)
         return changed
 
 

@@ -71,7 +71,7 @@ _REPLAY = (
 )
 
 
-class Doors(NamedTuple):
+class TableAccess(NamedTuple):
     """How the store lets its tables be used."""
 
     write: Callable[[Callable[[sqlite3.Connection], Any], bool], Awaitable[Any]]
@@ -87,30 +87,30 @@ class SqlitePushes:
     as before.
     """
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, access: TableAccess) -> None:
         self.on_due: Callable[[], None] = lambda: None
-        self._doors = doors
+        self._access = access
         self._taken: dict[tuple[int, str], int] = {}  # until when
 
     async def put(self, push: Push) -> bool:
-        number = self._doors.number(push.namespace)
+        number = self._access.number(push.namespace)
 
         def work(db: sqlite3.Connection) -> bool:
             row = db.execute("SELECT state FROM tasks WHERE key=?", (push.task,)).fetchone()
             if row is None or number is None:
                 return False
-            values = _values(push, number, row[0] not in ENDED, self._doors.now_ms())
+            values = _values(push, number, row[0] not in ENDED, self._access.now_ms())
             db.execute(_PUT, values)
             point("push.put")
             return True
 
-        stored: bool = await self._doors.write(work, True)
+        stored: bool = await self._access.write(work, True)
         self._taken.pop((push.task, push.id), None)
         self.on_due()  # of one that was replaced, something may be
         return stored
 
     async def of(self, task: int) -> list[Push]:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             rows = db.execute(f"SELECT {_COLUMNS} {_FROM} WHERE p.task=? ORDER BY n", (task,))
             return [_push(row) for row in rows]
 
@@ -118,14 +118,14 @@ class SqlitePushes:
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM pushes WHERE task=? AND id=?", (task, id))
 
-        await self._doors.write(work, True)
+        await self._access.write(work, True)
 
     async def count(self, namespace: Namespace) -> int:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             found = db.execute(
                 "SELECT count(*) FROM pushes INDEXED BY pushes_by_caller WHERE namespace=? AND "
                 "is_open=1",
-                (self._doors.number(namespace),),
+                (self._access.number(namespace),),
             ).fetchone()
         return int(found[0])
 
@@ -137,12 +137,12 @@ class SqlitePushes:
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
-        taken, now_ms = self._taken, self._doors.now_ms()
+        taken, now_ms = self._taken, self._access.now_ms()
         for place in [place for place, until_ms in taken.items() if until_ms <= now_ms]:
             del taken[place]
         marks = ",".join("?" * len(skip))
         found: list[Push] = []
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             due = db.execute(
                 f"SELECT task, id FROM pushes WHERE due_ms<=? AND endpoint NOT IN ({marks}) "
                 f"AND {_AGENTS} ORDER BY due_ms LIMIT ?",
@@ -156,7 +156,7 @@ class SqlitePushes:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> None:
         def work(db: sqlite3.Connection) -> None:
-            now_ms = self._doors.now_ms()
+            now_ms = self._access.now_ms()
             for one in outcomes:
                 due_ms = now_ms + one.pause_ms
                 values = (one.sent, one.tries, one.failing_ms, one.error, one.disabled, due_ms)
@@ -166,22 +166,22 @@ class SqlitePushes:
             point("push.settled")
 
         # Not flushed: what a power cut takes back is delivered once more.
-        await self._doors.write(work, False)
+        await self._access.write(work, False)
         for one in outcomes:
             self._taken.pop((one.task, one.id), None)
 
     async def postpone(self, agents: Collection[str], endpoint: str, pause_ms: int) -> None:
         def work(db: sqlite3.Connection) -> None:
-            until_ms = self._doors.now_ms() + pause_ms
+            until_ms = self._access.now_ms() + pause_ms
             db.execute(
                 f"UPDATE pushes SET due_ms=? WHERE due_ms<? AND endpoint=? AND {_AGENTS}",
                 (until_ms, until_ms, endpoint, json.dumps(list(agents))),
             )
 
-        await self._doors.write(work, False)
+        await self._access.write(work, False)
 
     async def next_ms(self, agents: Collection[str]) -> int | None:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             rows = db.execute(
                 f"SELECT due_ms, task, id FROM pushes WHERE due_ms IS NOT NULL AND {_AGENTS} "
                 "ORDER BY due_ms LIMIT ?",
@@ -193,16 +193,16 @@ class SqlitePushes:
             )
 
     async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             return list_pushes(db, limit, is_troubled=is_troubled)
 
     async def letters(self, limit: int, *, task_id: str = "") -> list[DeadLetter]:
-        with self._doors.reading() as db:
+        with self._access.reading() as db:
             return list_letters(db, limit, task_id=task_id)
 
     async def replay(self, letters: Collection[int]) -> int:
-        now_ms = self._doors.now_ms()
-        count: int = await self._doors.write(lambda db: _replay(db, letters, now_ms), True)
+        now_ms = self._access.now_ms()
+        count: int = await self._access.write(lambda db: _replay(db, letters, now_ms), True)
         self.on_due()
         return count
 

@@ -54,7 +54,7 @@ from .logins import SqliteLogins
 from .logs import locate, read_rows
 from .pages import ended, page
 from .purge import OLD, purge
-from .pushes import Doors, SqlitePushes, has_pushes
+from .pushes import SqlitePushes, TableAccess, has_pushes
 from .reading import Reading
 from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, select_in
 from .schema import migrate_file
@@ -158,9 +158,9 @@ class SqliteStore:
         self._worker: Worker | None = None
         self._has_pushes = False
         self._reads = Reading(self.path, self._faults)
-        doors = Doors(self._write, self._reading, self._namespace_number, self.now_ms)
-        self.pushes: PushStore = SqlitePushes(doors)
-        self.files: FileIndex = SqliteFileIndex(doors)
+        access = TableAccess(self._write, self._reading, self._namespace_number, self.now_ms)
+        self.pushes: PushStore = SqlitePushes(access)
+        self.files: FileIndex = SqliteFileIndex(access)
         self.files_url = files_folder(self.path.absolute()).as_uri()
 
     async def open(self, wake: Wake) -> None:
