@@ -9,7 +9,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-__all__ = ["Arrivals", "Check", "Connection", "Failure", "Tally", "connect", "drive", "post"]
+__all__ = [
+    "PATIENCE_S",
+    "Arrivals",
+    "Check",
+    "Connection",
+    "Failure",
+    "Tally",
+    "connect",
+    "drive",
+    "post",
+]
 
 PATIENCE_S = 60.0
 

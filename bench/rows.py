@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from . import wire
-from .load import Arrivals, Check, Connection, Failure, Tally, drive, post
+from .load import PATIENCE_S, Arrivals, Check, Connection, Failure, Tally, drive, post
 from .server import COLUMNS, Server
 
 __all__ = ["NOTICE_S", "ROWS", "SETTLE_S", "Effort", "Load", "Row"]
@@ -272,7 +272,8 @@ class PushTimes(Load):
         self._skill = skill
 
     async def measure(self, server: Server, effort: Effort) -> float:
-        hook = await asyncio.start_server(_take_all, "127.0.0.1", 0)
+        taken = _Taken()
+        hook = await asyncio.start_server(taken.take_all, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{hook.sockets[0].getsockname()[1]}/"
         lines = await server.connections(self.connections)
         requests = {
@@ -284,7 +285,9 @@ class PushTimes(Load):
         async def load(name: str, seconds: float) -> None:
             begin = server.cpu_s()
             tally = await drive(lines, lambda _: requests[name], _COMPLETED, seconds=seconds)
-            await asyncio.sleep(10 * SETTLE_S)  # until the last is delivered
+            if name == "pushed":
+                await taken.more(_DELIVERIES * tally.units)
+            await asyncio.sleep(SETTLE_S)
             cpu_s[name] += server.cpu_s() - begin
             units[name] += tally.units
 
@@ -296,14 +299,33 @@ class PushTimes(Load):
         return cpu_s["pushed"] / units["pushed"] / (cpu_s["plain"] / units["plain"])
 
 
-async def _take_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A webhook that takes everything."""
-    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
-            await reader.readexactly(int(length))
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+_DELIVERIES = 3  # of a task: submitted, working, completed
+
+
+class _Taken:
+    """A webhook that takes everything, and counts it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    async def take_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                self._count += 1
+
+    async def more(self, count: int) -> None:
+        """Return when so many more have come: what is late belongs to the cost, too."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while self._count < count:  # noqa: ASYNC110  they come from another process
+                    await asyncio.sleep(SETTLE_S)
+        except TimeoutError:
+            raise Failure(f"{count - self._count} of {count} deliveries did not come") from None
+        self._count -= count
 
 
 class EchoStream(Load):
@@ -727,6 +749,13 @@ ROWS: tuple[Row, ...] = (
         "metrics",
         "send with metrics against one without, 32 connections",
         variables={"BENCH_METRICS": "0"},
+        connections=32,
+        rounds=3,
+    ),
+    ObservedTimes(
+        "console",
+        "send with the console, which shows it, against one without, 32 connections",
+        variables={"BENCH_CONSOLE": "1"},
         connections=32,
         rounds=3,
     ),

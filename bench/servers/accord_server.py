@@ -1,7 +1,8 @@
 """The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`.
 
 `BENCH_AUTH` says how callers authenticate: not at all, with an API key, or with a JWT whose
-keys are in the file it names. `BENCH_METRICS` is a port for metrics. With
+keys are in the file it names. `BENCH_METRICS` is a port for metrics. With `BENCH_CONSOLE` the
+console is served, if its page is built; without, figures do not depend on that. With
 `BENCH_EXECUTOR` the agent is an executor of a2a-sdk. With `BENCH_NO_TELEMETRY` what asks whether
 a request is traced is replaced by constants, before anything imports it.
 """
@@ -118,6 +119,7 @@ if __name__ == "__main__":
         port=int(sys.argv[1]),
         store=sys.argv[2],
         grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None,
+        console=bool(os.environ.get("BENCH_CONSOLE")),
         allow_hosts=["127.0.0.1"],  # the webhooks of the bench
         metrics=os.environ.get("BENCH_METRICS"),
         limits=Limits(calls_per_s=1e9, calls_burst=10**9),

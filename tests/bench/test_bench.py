@@ -9,7 +9,7 @@ from bench import wire
 from bench.load import Failure
 from bench.picture import chart
 from bench.report import page
-from bench.results import Measured, Results
+from bench.results import Measured, Results, is_optimised
 from bench.rows import EchoStream, Effort, Send
 from bench.run import measure_all
 
@@ -66,6 +66,32 @@ def test_the_page_says_what_was_not_reached() -> None:
     assert "| send, 32 connections: at least 30x on memory | 100.0x | reached |" in text
     assert "| send, 32 connections: at least 26x on sqlite | 10.0x | **not reached** |" in text
     assert chart(results).count("<rect") == 4  # two bars, two keys
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags", "is_it"),
+    [
+        ("'--prefix=/root/.pyenv/versions/3.11.7' '--libdir=/x'", "-O3 -Wall", False),
+        ("'--prefix=/usr/local'", "-O3 -Wall", False),
+        ("'--prefix=/usr/local' '--enable-optimizations' '--with-lto'", "-O3", True),
+        ("'--prefix=/opt/python'", "-O3 -fprofile-use -fprofile-correction", True),
+        ("'--enable-shared' '--prefix=/usr' '--enable-ipv6'", "-g -fwrapv -O2", True),  # Debian
+    ],
+)
+def test_an_interpreter_without_pgo_is_known(arguments: str, flags: str, is_it: bool) -> None:
+    """Figures of a slow build must say so; packaged builds must not be blamed."""
+    assert is_optimised(arguments, flags) is is_it
+
+
+def test_every_target_that_is_missed_has_its_reason() -> None:
+    """The page tells where the time goes, and what was tried."""
+    text = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+
+    missed = {
+        line.split()[1].strip(":,") for line in text.splitlines() if "**not reached**" in line
+    }
+
+    assert [name for name in sorted(missed) if f"\n- **{name}**: " not in text] == []
 
 
 def test_a_wrong_answer_fails_the_row() -> None:
