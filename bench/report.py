@@ -103,7 +103,8 @@ def page(results: Results) -> str:
         "one artifact, completed;",
         "  `DefaultRequestHandler`, `InMemoryTaskStore`, Starlette routes, uvicorn with "
         "uvloop and httptools. Access logs are off",
-        "  everywhere. Accord is what `agent.run` serves; SQLite flushes every commit to the disk.",
+        "  everywhere. Accord is what `agent.run(console=False)` serves; SQLite flushes every "
+        "commit to the disk.",
         "- Agents that stream give way after each chunk. Fan-out counts every event at "
         "every reader.",
         "- The tasks to list are sent for real to Accord and put straight into the store "
@@ -170,9 +171,22 @@ def _cost(value: float, unit: str) -> str:
 # Where the time goes where a target is hard to reach: shares of the server's time, sampled by hand
 # with a profiler under that load.
 REASONS = {
-    "send": "It swings around its target from run to run. What it costs is flat: no function of "
-    "ours takes more than about "
-    "5 %. The bare uvicorn in the last column parses nothing.",
+    "send": "What a send costs is flat: 285 calls of Python functions in memory and 304 on SQLite "
+    "(`python -m bench.calls`; 303 and 324 before the last round of work on it), 220 of them ours, "
+    "and no function of ours takes more than 5 %. The targets were set on a machine where a2a-sdk "
+    "took 2.4 ms for a send on 32 connections, and Accord 103 µs. On this one a2a-sdk takes 1.2 to "
+    "1.7 ms and Accord 75 to 85 µs, so that the same work counts for less. Tried and left: "
+    "mypyc (15 % less, but it crashes with the HTTP modules and keeps finished runs alive), Cython "
+    "(slower). What could still be taken away are whole parts: the task of the request, the view "
+    "that waits for its answer, the five entries of its log. The bare uvicorn in the last column "
+    "parses nothing.",
+    "echo": "As a send, with four events to write.",
+    "message": "About half of it is the system writing the file to the disk, which a2a-sdk does not "
+    "do: the parts of it are below, under Files.",
+    "default": "Of the default install cryptography is 16 MB, uvloop 14, aiohttp 9.",
+    "replicas": "How many sends share a commit moves between 18 and 30 from run to run, since "
+    "replicas, database and load share two cores, and the cost with it: in runs one after the "
+    "other 123 and 140 µs for one replica, 149 and 145 for four.",
     "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over "
     "many files of ours. "
     "`import accord` alone is less than a tenth: names load on first use.",
@@ -199,15 +213,17 @@ REASONS = {
     "around it saved 4 %. Only a cache of finished tasks would save the rest, and it would have to "
     "know of everybody who deletes them. Of what is left, and of a get in memory, the write to the "
     "socket is a third and the read a fifth.",
-    "list": "A page of 50 on SQLite takes 150 µs in its thread: 100 are the module sqlite3 making "
-    "50 rows of 20 values (about 85 ns each), and 26 records of them; the texts of the snapshots "
-    "are sent as they are stored. It was 173 µs: rows had two values twice, and each text was "
-    "searched for its cut-out pieces by a text of one byte, which is ten times slower than by a "
-    "number. In all a list takes 11 % less CPU time, measured without a network. The target leaves "
-    "less than a third of the 150 µs for a page: about five values a row, and nothing made of "
-    "them. Tried: on the loop instead of a thread (8 %), records by other means (nothing). A list "
-    "uses 15 of the 20 values. A record of its own for lists would save about 20 µs, a twelfth of "
-    "a list, and be a second kind of record in every store.",
+    "list": "A page of 50 on SQLite takes 160 µs in its thread and 55 on the loop. Of the first, "
+    "100 are the module sqlite3 making 50 rows of 20 values (about 85 ns each), and 26 "
+    "records of them; the texts of the snapshots are sent as they are stored. It was 240 "
+    "in all: rows had two values twice, each text was searched for its cut-out pieces by "
+    "a text of one byte, which is ten times slower than by a number, and each was checked "
+    "and searched for files by itself, which is now done once for a page. The target "
+    "leaves about 80 µs for everything. Tried: on the loop instead of a thread (8 %), "
+    "records by other means (nothing), three values a row (58 µs less, a quarter of a "
+    "list). A list uses 15 of the 20 values, so that would be a second kind of record in "
+    "every store, and still miss. In memory a third of a list is the copy of each record, "
+    "since the store changes its own in place.",
     "durable": "Four commits instead of one: the start, two steps and the end, each on the disk "
     "before the run goes on. With 32 connections, and without a network, a plain send takes 75 µs "
     "on the loop and 17 in the thread that writes; a durable one takes 107 and 49. A commit of 32 "
@@ -223,12 +239,13 @@ REASONS = {
     "webhook": "Three deliveries to a send, each a signature (ES256, 40 µs of C) and a request by "
     "aiohttp (about 80 µs), one after the other because their order is promised. These alone are "
     "360 µs, nearly four sends, so 3 times a send needs another HTTP client than aiohttp. Of the "
-    "time of such a send 62 % are deliveries: 30 % the request out, 19 % headers and signature. "
+    "time of such a send two thirds are deliveries: 36 % the request out, 17 % headers and "
+    "signature; 6 % is the check of the URL when it is given, 6 % the events and the trace, read "
+    "from the store. "
     "Connections are kept, outcomes are stored together, URLs are read once, webhooks are taken "
     "in batches. With no read after the last event, ids quoted once and names of headers checked "
     "once it is 2,090 calls (of Python and C) instead of 2,180. What is left around the request is "
-    "small: under a profiler 3 % to load the task for its trace, 2 % to see whether the key file "
-    "has changed, 2 % to check the headers.",
+    "small: 2 % to see whether the key file has changed, 2 % to check the headers.",
     "gRPC": "h2 took two thirds of a get: half of that to read its two frames, half to write its "
     "three. Decoding and encoding the same headers once took off a seventh of the whole. The rest "
     "are h2's state machines and frame objects.",
