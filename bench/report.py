@@ -181,8 +181,8 @@ REASONS = {
     "that waits for its answer, the five entries of its log. The bare uvicorn in the last column "
     "parses nothing.",
     "echo": "As a send, with four events to write.",
-    "message": "About half of it is the system writing the file to the disk, which a2a-sdk does not "
-    "do: the parts of it are below, under Files.",
+    "message": "The file is written to the disk, which a2a-sdk does not do: what each part of "
+    "that costs stands below, under Files.",
     "default": "Of the default install cryptography is 16 MB, uvloop 14, aiohttp 9.",
     "replicas": "How many sends share a commit moves between 18 and 30 from run to run, since "
     "replicas, database and load share two cores, and the cost with it: in runs one after the "
