@@ -18,6 +18,7 @@ from examples.onboarding.onboarding import onboarding_agent
 from tests.check.faulty import FAULTS, faulty
 from tests.console.browser import PATIENCE_MS, chromium, needs_browser, page_of, violations
 from tests.hub.hubs import agent_named, serving_card
+from tests.processes import free_port
 
 pytestmark = needs_browser
 
@@ -353,6 +354,47 @@ async def test_a_changed_card_is_approved_only_with_its_difference_in_view(tmp_p
         await page.click("[data-alert=card] >> text=Approve")
         await page.wait_for_selector("[data-alert=card]", state="detached")
         assert len(server.hub.registry.get("baker").card.skills) == 1
+
+
+async def test_a_changed_card_says_whose_calls_of_the_last_week_it_is_about(tmp_path):
+    """Who removes a skill that people use is seen to do so, before it is approved."""
+
+    async def answer(text: str) -> str:
+        """Answer."""
+        return text
+
+    def shop(*skills: str) -> Agent:
+        agent = Agent("Shop", description="Sells.")
+        for skill in skills:
+            agent.skill(answer, id=skill)
+        return agent
+
+    port = free_port()
+    async with contextlib.AsyncExitStack() as stack:
+        browser = await stack.enter_async_context(chromium())
+        server = await stack.enter_async_context(hub_with_console(tmp_path))
+        async with shop("pay", "ask", "old").app().serving(port) as there:
+            await server.hub.admission.add(SYSTEM, url=there)
+            for name, count in (("mia", 2), ("ben", 1)):
+                _, api_key = await server.hub.principals.new_key(SYSTEM, name, HubRole.USER)
+                where = f"{server.url}/agents/shop"
+                async with connect(where, headers={"X-API-Key": api_key}) as client:
+                    for n in range(count):
+                        await client.send(f"{n}", skill="pay")
+                    await client.send("hello", skill="ask")
+        await stack.enter_async_context(shop("ask").app().serving(port))
+        page = await stack.enter_async_context(page_of(browser, server, place=""))
+        await page.goto(f"{server.url}/console/agents/shop?tab=cards")
+        await page.click("text=Refresh card")
+        for sentence, callers, text in (
+            ("skill removed: pay", "2", "2 callers used this, in 3 calls"),
+            ("skill removed: old", "0", "Nobody used this last week"),
+        ):
+            line = page.locator(f"[data-card='2'] li:has-text('{sentence}') [data-affected]")
+            await expect(line).to_contain_text(text, timeout=PATIENCE_MS)
+            assert await line.get_attribute("data-affected") == callers
+        await page.goto(f"{server.url}/console/inbox")
+        await page.wait_for_selector("[data-alert=card] [data-affected='2']")
 
 
 async def test_a_difference_far_into_a_text_is_in_view(tmp_path):

@@ -61,6 +61,19 @@ export interface Activity {
 
 export const activity = (window: string) => read<Activity>(`now?window=${window}`);
 
+interface Used {
+  calls: number;
+  callers: number;
+}
+
+/** What an agent was used for in the last week. */
+export interface Usage extends Used {
+  isAll: boolean; // else only of the newest tasks
+  skills: { [skill: string]: Used };
+}
+
+export const usage = (agent: string) => read<Usage>(`usage?${new URLSearchParams({ agent })}`);
+
 export interface TaskPage {
   tasks: Summary[];
   next: string;

@@ -135,7 +135,7 @@ function Decision({ alert, onDone }: { alert: hub.Alert; onDone: () => void }) {
   if (!version) return unread !== null ? <Trouble error={unread} onRetry={load} /> : <p>{t("common.loading")}</p>;
   return (
     <>
-      <CardView version={version} isNew={alert.kind === "approval"} onDecide={(verb) => act(hub.decide(alert.agent, n, verb))} />
+      <CardView agent={alert.agent} version={version} isNew={alert.kind === "approval"} onDecide={(verb) => act(hub.decide(alert.agent, n, verb))} />
       {error !== null && <Trouble error={error} />}
     </>
   );

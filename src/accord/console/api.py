@@ -139,6 +139,9 @@ class Api:
                 return _answer(await self._lists.counts())
             case "GET", ["now"]:
                 return _answer(await self._lists.activity(query.get("window", "hour")))
+            case "GET", ["usage"]:
+                agent = self._agent_named(query.get("agent", ""))
+                return _answer(await self._lists.usage(agent))
             case "GET", ["tasks"]:
                 return _answer(await self._lists.listed(query))
             case "GET", ["tasks", task_id]:

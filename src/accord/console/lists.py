@@ -190,6 +190,22 @@ class TaskLists:
                     whys[row.task] = f"{one.entry.type}: {one.entry.message}"
         return whys
 
+    async def usage(self, agent: str) -> Any:
+        """Return how many calls an agent got in the last week and from how many callers, in all and
+        by skill: of the newest tasks, as far as one look goes.
+        """
+        since = self._tasks.store.now_ms() - WINDOWS["week"][0]
+        query = Query(namespace=None, agent=agent, limit=MOST, since_ms=since, has_artifacts=False)
+        records, is_all = await self._looked_at(query)
+        skills: dict[str, list[Record]] = {}
+        for record in records:
+            skills.setdefault(record.skill, []).append(record)
+        return {
+            "isAll": is_all,
+            **_used(records),
+            "skills": {skill: _used(of) for skill, of in skills.items()},
+        }
+
     # How things go
 
     async def counts(self) -> dict[str, int]:
@@ -321,6 +337,11 @@ def number_of(value: str, name: str) -> int:
     if number is None:
         raise InvalidParams(f"{name} is {value!r:.40}; give a whole number, 0 or more")
     return number
+
+
+def _used(records: list[Record]) -> dict[str, int]:
+    callers = {(one.namespace.tenant, one.namespace.caller) for one in records}
+    return {"calls": len(records), "callers": len(callers)}
 
 
 def _cursor(value: str) -> tuple[int, int] | None:

@@ -2,11 +2,13 @@
 
 import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
+import * as http from "../../api/http";
 import type { Card, Json } from "../../api/types";
 import { has, moment, number, span, t } from "../../i18n";
 import { go, me, onChange, query, say, useTitle } from "../../state";
 import { Copy, Dialog, Link, Skeleton, Tabs, Trouble } from "../../ui/elements";
 import { JsonTree } from "../../ui/json";
+import { usePolled } from "../../ui/polled";
 import { visible } from "../../ui/text";
 import { Interfaces } from "../interfaces";
 import { HealthMark, stateOf } from "./agents";
@@ -90,7 +92,7 @@ export default function EntryPage({ name }: { name: string }) {
       {tab === "overview" && <Overview entry={entry} address={address} />}
       {tab === "checks" && <Checks name={name} score={entry.score ?? null} />}
       {tab === "cards" &&
-        cards.map((version) => <CardView key={version.n} version={version} onDecide={(verb) => decide(version.n, verb)} />)}
+        cards.map((version) => <CardView key={version.n} agent={name} version={version} onDecide={(verb) => decide(version.n, verb)} />)}
       {tab === "settings" && <EntrySettings entry={entry} act={act} onError={setError} />}
     </>
   );
@@ -239,12 +241,15 @@ function Retire({ name, onRetire }: { name: string; onRetire: () => void }) {
 
 /** A version of the card: what differs in it, and the decision it waits for. */
 export function CardView(props: {
+  agent: string;
   version: hub.CardVersion;
   isNew?: boolean; // there is none it could differ from: what it says is shown
   onDecide: (verb: "approve" | "reject") => void;
 }) {
   const { version, onDecide } = props;
   const card = version.card as Partial<Card> | undefined;
+  const isWaiting = version.decision === "waiting" && !props.isNew;
+  const { value: usage } = usePolled(() => (isWaiting ? http.usage(props.agent) : Promise.resolve(null)), 30_000, [props.agent, isWaiting]);
   return (
     <section class="card" data-card={version.n}>
       <p class="row">
@@ -273,6 +278,7 @@ export function CardView(props: {
           {version.differences.map((one, i) => (
             <li key={i} class={one.weight === "material" ? "bad" : ""} data-weight={one.weight}>
               {t(`weight.${one.weight}`)}: {visible(one.sentence)}
+              {usage && <Affected usage={usage} skill={skillOf(one)} />}
               {(one.before !== undefined || one.after !== undefined) && (
                 <>
                   <div class="mono soft long">− {whole(one.before)}</div>
@@ -302,6 +308,22 @@ export function CardView(props: {
         </div>
       )}
     </section>
+  );
+}
+
+/** The skill that a difference is about; empty if it is about the agent. */
+function skillOf({ kind, where }: hub.Difference): string {
+  return kind === "skill removed" || kind === "skill added" ? where : (/^skill (.*?): /.exec(where)?.[1] ?? "");
+}
+
+/** Whose calls of the last week a difference is about. A skill that is new has none. */
+function Affected({ usage, skill }: { usage: http.Usage; skill: string }) {
+  const { calls, callers } = skill ? (usage.skills[skill] ?? { calls: 0, callers: 0 }) : usage;
+  const text = calls ? t("entry.affected", { callers: number(callers), calls: number(calls) }) : t("entry.affected.none");
+  return (
+    <div class="small soft" data-affected={callers}>
+      {text} {!usage.isAll && t("entry.affected.part")}
+    </div>
   );
 }
 
