@@ -150,11 +150,8 @@ function Wire({ entry, at, version, binding }: { entry: Entry; at: http.Address;
         </p>
       )}
       {shown?.frames.map((frame, i) => (
-        <div key={i} class="card">
-          <div class="row">
-            <span class="fill" />
-            <Copy text={() => JSON.stringify(frame)} isQuiet />
-          </div>
+        <div key={i} class="card framed">
+          <Copy text={() => JSON.stringify(frame)} isQuiet />
           <pre tabIndex={0}>{JSON.stringify(frame, null, 2)}</pre>
         </div>
       ))}
