@@ -411,9 +411,9 @@ async def test_hostile_text_runs_nothing_and_loads_nothing():
 
 PAGES = ("", "inbox", "chat", "tasks", "compare", "agent", "live", "pushes", "settings")
 LOOKS = (  # each language in each theme and width
-    ("en", "light", 1280),
+    ("en", "light", 1440),
     ("en", "dark", 390),
-    ("zh", "dark", 1280),
+    ("zh", "dark", 1440),
     ("zh", "light", 390),
 )
 
@@ -430,13 +430,19 @@ async def test_every_page_can_be_used_by_everyone(language, theme, width):
             await client.send("Rome", skill="plan")
             asked = await client.send("go", skill="book")
             done = await client.send("3", skill="slow")
+            failed = await client.send("boom", skill="fail")
         done_at = f"tasks/{done.task_id}"
-        places = [*PAGES, f"chat?task={asked.task_id}", done_at, f"{done_at}?tab=events"]
+        tabs = [f"{done_at}?tab={name}" for name in ("events", "wire", "pushes")]
+        failed_at = f"tasks/{failed.task_id}"
+        places = [*PAGES, f"chat?task={asked.task_id}", done_at, *tabs, failed_at, "nowhere"]
         for place in places:
             await page.goto(f"{server.url}/console/{place}")
             await page.wait_for_selector("main h1")
             if place.startswith("tasks/"):
                 await page.wait_for_selector("[data-lane=state] rect")
+                if place.endswith("wire"):
+                    await page.wait_for_selector("[data-lens]")
+                    await page.wait_for_selector("[data-tab] pre")
             elif place.startswith("chat?task"):
                 await page.wait_for_selector(".question form")
             elif place == "tasks":

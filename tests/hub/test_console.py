@@ -131,7 +131,7 @@ async def test_a_changed_card_waits_in_the_inbox(tmp_path):
 
 @pytest.mark.parametrize(
     ("language", "theme", "width"),
-    [("en", "light", 1280), ("zh", "dark", 1280), ("en", "dark", 390), ("zh", "light", 390)],
+    [("en", "light", 1440), ("zh", "dark", 1440), ("en", "dark", 390), ("zh", "light", 390)],
 )
 async def test_the_hubs_pages_can_be_used_by_everyone(tmp_path, language, theme, width):
     """axe finds nothing, and nothing is wider than the window."""

@@ -26,14 +26,15 @@ export function Outcome({ task, entries, now, at }: { task: Task; entries: Entry
             <strong class="bad">{visible(raised.type)}</strong> {visible(raised.message)}
           </p>
           <details open>
-            <summary class="row">
-              <span class="fill">{t("task.traceback")}</span>
-              <span class="soft small">{t("task.raised.private")}</span>
-              <Copy text={() => raised.traceback} isQuiet />
+            <summary>
+              {t("task.traceback")} <span class="soft small">· {t("task.raised.private")}</span>
             </summary>
-            <pre class="trace-of-error" tabIndex={0}>
-              {raised.traceback}
-            </pre>
+            <div class="framed">
+              <Copy text={() => raised.traceback} isQuiet />
+              <pre class="trace-of-error" tabIndex={0}>
+                {raised.traceback}
+              </pre>
+            </div>
           </details>
         </>
       )}
