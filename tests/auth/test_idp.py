@@ -383,8 +383,9 @@ async def test_typed(idp, tmp_path):
     async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
         words = ["auth", "login", url, "--client-id", "cli", "--resource", RESOURCE]
         with start(*accord, *words, env=env) as login:
-            line = await login.line()
-            where, code = re.match(r"Open (\S+) and enter the code (\S+)", line).groups()
+            prompt = re.compile(r"Open (\S+) and enter the code (\S+)\n")
+            found = await until(lambda: prompt.search(login.err.text), "where to enter the code")
+            where, code = found.groups()
             await agree(where, code)
             assert await login.line() == f"logged in at {url}   (renewed by itself)"
         sent = await run(*accord, "send", url, "Bob", env=env)
