@@ -387,7 +387,7 @@ def test_a_task_can_be_forked(url):
     accord("send", url, "Monday", "--task-id", asked["id"])
     words = ("task", "fork", url, asked["id"], "--at", "3", "--answer", "Friday")
     before = len(answer("task", "list", url, "--all")["tasks"])
-    assert "really does again" in accord(*words, code=1, given="n\n").stderr
+    assert "really repeats" in accord(*words, code=1, given="n\n").stderr
     accord(*words, code=1, given="")
     assert len(answer("task", "list", url, "--all")["tasks"]) == before
     done = accord(*words, given="y\n")

@@ -89,7 +89,7 @@ async def test_a_hub_comes_back_as_it_was(tmp_path, store, monkeypatch):
         async with hub_at(tmp_path, **store) as desk:
             task = await fill(desk, agent, server)
             told = await run("db", "backup", f"{file}-without", *options)
-            assert f"needs the keys in {keys}" in told
+            assert f"need the keys in {keys}" in told
             # A sealed credential opens with the keys alone.
             assert str(file) in await run("db", "backup", str(file), "--with-keys", *options)
             before, were, admin = await all_of(desk), states(desk), desk.keys["admin"]
