@@ -41,7 +41,7 @@ class Race:
         stop = message("stop", task_id=task_id)
         said, one, two, frames = await asyncio.gather(
             self._soon(ending.send(stop)),
-            *(self._soon(client.cancel(task_id)) for client in canceling),
+            *(self._soon(_cancelled(client, task_id)) for client in canceling),
             self._soon(_watched(self._random.choice(clients), task_id)),
         )
         ends = {state_of(await client.get(task_id)) for client in clients}
@@ -73,6 +73,16 @@ class Race:
             return await work
         except Refused as error:
             return error.reason
+
+
+async def _cancelled(client: HttpClient, task_id: str) -> Any:
+    """Cancel a task, for as long as the answer is to try again: so it is on a busy machine."""
+    while True:
+        try:
+            return await client.cancel(task_id)
+        except Refused as error:
+            if error.reason != "UNAVAILABLE":
+                raise
 
 
 async def _watched(client: HttpClient, task_id: str) -> list[Frame]:
