@@ -169,7 +169,7 @@ $(FUZZ): $(DEV)
 	@touch $@
 
 # A part of it: make soak PART=tests/survive/test_model.py
-PART := tests/reliability tests/survive tests/hostile tests/replicas
+PART := tests/reliability tests/survive tests/hostile tests/replicas tests/files
 
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --timeout=0 --durations=0 --durations-min=10 $(PART)

@@ -31,6 +31,8 @@ class LocalFiles:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        # More threads that read at once only hold up the loop and each other.
+        self._reading = asyncio.Semaphore(2)
 
     async def open(self) -> None:
         if self.folder is None:
@@ -51,7 +53,8 @@ class LocalFiles:
         try:
             while start < stop:
                 size = min(PIECE_BYTES, stop - start)
-                data = await self._do(id, lambda _, at=start, n=size: _read(file, at, n))  # type: ignore[misc]
+                async with self._reading:
+                    data = await self._do(id, lambda _, at=start, n=size: _read(file, at, n))  # type: ignore[misc]
                 if not data:
                     raise lost(id)
                 start += len(data)
