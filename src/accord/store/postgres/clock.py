@@ -11,20 +11,26 @@ __all__ = ["NOW_MS", "DatabaseClock"]
 # statement.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
-SLOW_S = 1.0  # an answer that took longer says too little about the time
+_DRIFT = 0.0005  # by which two clocks may differ in a second: more than any that are kept right
+_ROUNDED_MS = 1.0
 
 
 class DatabaseClock(SystemClock):
-    """The time by the database's clock: this process's steady clock, and how far the database was
-    from it when it last gave its time. Heartbeats bring it.
+    """The time by the database's clock: this process's steady clock, and how far the database is
+    from it. Heartbeats bring its time.
+
+    The database read its clock between our question and its answer. So each answer gives bounds of
+    the difference, and a slow one, of a busy database, does not move what a quick one has told.
     """
 
     def __init__(self) -> None:
-        self._offset_ms: float | None = None
+        self._bounds: tuple[float, float] | None = None  # of the difference, in milliseconds
+        self._offset_ms = 0.0  # in the middle of them
+        self._measured_s = 0.0
         self.ahead_s = 0.0  # how far the clock of this process is ahead of the database's
 
     def now_ms(self) -> int:
-        if self._offset_ms is None:
+        if self._bounds is None:
             return now_ms()  # nothing is known of the database yet
         return int(elapsed_s() * 1000 + self._offset_ms)
 
@@ -39,8 +45,13 @@ class DatabaseClock(SystemClock):
     def measure(self, sent_s: float, theirs_ms: int) -> None:
         """The database said its time, asked at `sent_s` by the clock of `elapsed_s`."""
         got_s = elapsed_s()
-        if self._offset_ms is not None and got_s - sent_s > SLOW_S:
-            return
-        self.ahead_s = (now_ms() - theirs_ms) / 1000
-        # The time was read somewhere between question and answer.
-        self._offset_ms = theirs_ms - (sent_s + got_s) / 2 * 1000
+        low = theirs_ms - got_s * 1000 - _ROUNDED_MS
+        high = theirs_ms - sent_s * 1000 + _ROUNDED_MS
+        if self._bounds is not None:
+            drift_ms = (got_s - self._measured_s) * 1000 * _DRIFT
+            known_low, known_high = self._bounds[0] - drift_ms, self._bounds[1] + drift_ms
+            if low <= known_high and known_low <= high:  # else the database's clock was set
+                low, high = max(low, known_low), min(high, known_high)
+        self._bounds, self._measured_s = (low, high), got_s
+        self._offset_ms = (low + high) / 2
+        self.ahead_s = (now_ms() - self.now_ms()) / 1000

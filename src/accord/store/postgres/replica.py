@@ -171,6 +171,7 @@ class PostgresReplica:
             f"{socket.gethostname()}:{os.getpid()}",
         )
         await beat(db, self.options, self.replica, self._nonce, self.clock)
+        await self.clock.ask(db)  # a beat is a commit, and may take long
         point("open.owned")
 
     async def _start(self, prepare: Callable[[Any], Awaitable[None]]) -> None:
