@@ -25,7 +25,7 @@ READS: dict[str, Callable[[Any, int], Awaitable[object]]] = {
     "page": lambda store, task: store.page(Query(ME, limit=10)),
     "idempotency": lambda store, task: store.idempotency(ME, "k"),
     "conversation_state": lambda store, task: store.conversation_state(ME, "c1"),
-    "ended": lambda store, task: store.ended("agent", 0, 10),
+    "ended": lambda store, task: store.ended("agent", (0, 0), 10),
     "stats": lambda store, task: store.stats(),
     "stored": lambda store, task: store.stored("agent", "me"),
     "webhooks of": lambda store, task: store.pushes.of(task),
