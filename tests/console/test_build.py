@@ -1,6 +1,8 @@
 """The page is in what `pip install .` makes of a clone: it was only in wheels that `make` built."""
 
+import json
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -13,6 +15,7 @@ from tests.processes import run_sync
 
 ROOT = Path(__file__).parents[2]
 PAGE = "accord/console/static/index.html"
+EXACT = re.compile(r"=?\d+\.\d+\.\d+[\w.+-]*")
 FILES = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py", "console/build.py")
 
 
@@ -67,3 +70,21 @@ def test_a_page_that_is_current_is_not_built_again(tmp_path: Path) -> None:
     os.utime(page, (1, 1))
     done = run_sync(sys.executable, str(script), env=env)
     assert (done.code, "npm install failed\ncalled" in done.err) == (1, True)
+
+
+def test_a_release_is_the_same_twice() -> None:
+    """Whatever the page is made of, and made with, has one version: there is no lock file."""
+    package = json.loads((ROOT / "console" / "package.json").read_text())
+    pinned = package["overrides"]
+    for name, version in (package["dependencies"] | package["devDependencies"] | pinned).items():
+        assert EXACT.fullmatch(version), name
+    modules = ROOT / "console" / "node_modules"
+    if not modules.exists():
+        pytest.skip("the packages of the page are not installed")
+    wanted, known = [*package["dependencies"], "vite"], set[str]()
+    while wanted:
+        known.add(name := wanted.pop())
+        found = json.loads((modules / name / "package.json").read_text())
+        for other, version in found.get("dependencies", {}).items():
+            assert EXACT.fullmatch(version) or other in pinned, f"{name} asks for {other} {version}"
+            wanted += [other] if other not in known else []
