@@ -112,10 +112,13 @@ def to(skill: str, text: str, **more: Any) -> dict[str, Any]:
     return params
 
 
-async def test_what_a_message_costs(statements: Statements) -> None:
+async def test_what_a_message_costs(
+    statements: Statements, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the owner of its task: its share of a commit, and nothing else. Elsewhere: claim, post,
     the owner's read and commits, a read for each of them, the task as it was answered, wake-ups.
     """
+    monkeypatch.setattr(wake, "POLL_S", 60.0)  # what a poll finds is read once more
     async with two(talks()) as (owner, other):
         await other.send(to("echo", "first"))  # its namespace is stored
         for _ in range(2):  # first what is done once: prepared statements, types
