@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,31 @@ def test_a_schema_from_before_the_first_release_is_refused(url: str, verb: str) 
     execute(f"UPDATE {schema}.migrations SET version = 19")
     done = accord("db", verb, "--store", url)
     assert (done.code, "before the first release; move it away" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("UPDATE {s}.migrations SET version = 19", "before the first release; move it away"),
+        ("ALTER TABLE {s}.migrations DROP COLUMN part", "before the first release; move it away"),
+        ("UPDATE {s}.migrations SET needs = 99", "changed by a newer release"),
+        ("DROP TABLE {s}.migrations", "is not a backup of a store"),
+    ],
+)
+def test_a_backup_that_this_release_can_not_use_replaces_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, said: str
+) -> None:
+    monkeypatch.setenv("PATH", f"{programs()}{os.pathsep}{os.environ['PATH']}")
+    schema, file = found(r"schema=(\w+)", url), tmp_path / "other.dump"
+    used(url)
+    execute(made.replace("{s}", schema))
+    dump = ["pg_dump", "--format=custom", f"--schema={schema}", f"--file={file}", base_url()]
+    subprocess.run(dump, check=True)
+    execute(f"DROP SCHEMA {schema} CASCADE")
+    used(url)
+    done = accord("db", "restore", str(file), "--replace", "--store", url)
+    assert (done.code, said in done.err) == (1, True), done.err
+    assert "10 tasks" in accord("db", "stats", "--store", url).out
 
 
 def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:

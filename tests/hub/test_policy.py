@@ -67,6 +67,8 @@ PEOPLE = {
     "norole": Caller("x", scheme="apiKey"),
     "token": Caller("ada", claims={"iss": "https://id", "groups": ["hr"], "dept": "pay"},
                     scheme="oidc"),
+    "typed": Caller("tom", claims={"iss": "https://id", "groups": "hr", "external": True,
+                                   "level": 3, "sites": [7, False], "none": None}, scheme="oidc"),
     # Whoever asks for a token may ask for any scope: it gives no role.
     "forged": Caller("eve", scopes=frozenset(["role:admin", "team:hr"]),
                      claims={"iss": "https://id"}, scheme="oidc"),
@@ -138,6 +140,15 @@ TABLE = [
     (("deny claim:dept=pay call *",), PUBLIC, "token", "", "call", "deny"),
     (("deny claim:groups=hr call *",), PUBLIC, "token", "", "call", "deny"),
     (("deny claim:dept=it call *",), PUBLIC, "token", "", "call", "allow"),
+    # A claim may be a number or a truth value, or one value instead of a list
+    (("deny claim:external=true call *",), PUBLIC, "typed", "", "call", "deny"),
+    (("deny claim:external=false call *",), PUBLIC, "typed", "", "call", "allow"),
+    (("deny claim:level=3 call *",), PUBLIC, "typed", "", "call", "deny"),
+    (("deny claim:sites=7 call *",), PUBLIC, "typed", "", "call", "deny"),
+    (("deny claim:sites=false call *",), PUBLIC, "typed", "", "call", "deny"),
+    (("deny claim:none=null call *",), PUBLIC, "typed", "", "call", "allow"),
+    (("deny claim:groups=hr call *",), PUBLIC, "typed", "", "call", "deny"),
+    (("deny team:hr call *",), PUBLIC, "typed", "", "call", "deny"),
     # Skills and tags
     (("deny anyone call skill:hr/fire",), PUBLIC, "it", "fire", "call", "deny"),
     (("deny anyone call skill:hr/fire",), PUBLIC, "it", "hire", "call", "allow"),
@@ -204,6 +215,10 @@ ONLY_HIRE = ("deny team:it call skill:hr/fire", "deny team:it call skill:hr/pay"
         (FIRE, True, "hire", "allow", "hire", ""),  # (a) the message names one: it is checked
         (FIRE, True, "fire", "deny", "fire", "rule:"),
         (FIRE, True, "dance", "deny", "dance", "has no skill"),
+        # A skill that the card does not list: the agent may have it all the same.
+        (("deny team:it call skill:hr/d*",), True, "dance", "deny", "dance", "rule:"),
+        (("deny team:it call skill:hr/d*",), False, "dance", "deny", "dance", "rule:"),
+        (("deny team:it call skill:hr/d*",), True, "hire", "allow", "hire", ""),
         (NO_RULES, True, "", "allow", "", ""),  # (b) none is named, all are allowed
         (NO_RULES, False, "", "allow", "", ""),
         (NO_RULES, False, "dance", "allow", "dance", ""),

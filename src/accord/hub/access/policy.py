@@ -22,7 +22,7 @@ from ..errors import EntryNotFound
 from ..records import Audit, Change, Changes
 from ..registry import Entry, EntryState, Visibility
 from ..teams import team_name
-from .principals import KEYS, HubRole, Principal, Principals
+from .principals import KEYS, HubRole, Principal, Principals, claim_values
 
 __all__ = [
     "Decision",
@@ -141,7 +141,9 @@ class Policy:
         each = {id_: self.decide(caller, entry, id_, "call") for id_ in skills}
         allowed = tuple(id_ for id_, decision in each.items() if decision.is_allowed)
         if len(allowed) == len(skills):  # not restricted
-            return SkillChoice(each.get(named, whole), named)
+            # A rule may also be about a skill that the card does not list: agents may have such.
+            decision = self.decide(caller, entry, named, "call") if named else whole
+            return SkillChoice(decision, named)
         if not honours_skill(entry):
             reason = (
                 f"{entry.name} does not say that it keeps to metadata.skill, so a caller who may "
@@ -306,5 +308,4 @@ def _is_named(who: str, principal: Principal, caller: Caller) -> bool:
         case "key":
             return caller.scheme == KEYS and caller.name == name
     claim, _, value = name.partition("=")
-    held = caller.claims.get(claim)
-    return value in held if isinstance(held, list) else held is not None and str(held) == value
+    return value in claim_values(caller, claim)

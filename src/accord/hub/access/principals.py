@@ -19,7 +19,7 @@ from ..records import Audit, Change, Changes
 from ..settings import HubSettings
 from ..teams import is_team_name, team_name
 
-__all__ = ["GUEST", "SYSTEM", "HubRole", "Principal", "Principals"]
+__all__ = ["GUEST", "SYSTEM", "HubRole", "Principal", "Principals", "claim_values"]
 
 KEYS, CONSOLE, GUESTS = "apiKey", "console", "guest"
 
@@ -115,7 +115,7 @@ class Principals:
             )
         user = self._users.get(caller.identity) or self._users.get(caller.name)
         claimed = caller.claims.get(self._settings.team_claim)
-        groups = claimed if isinstance(claimed, list) else []
+        groups = claimed if isinstance(claimed, list) else [claimed]
         return Principal(
             caller.name,
             caller.identity,
@@ -130,8 +130,7 @@ class Principals:
 
     def _claimed_role(self, caller: Caller) -> HubRole:
         """The highest role that the claims of a caller give."""
-        claimed = caller.claims.get(self._settings.role_claim)
-        values = claimed if isinstance(claimed, list) else [claimed]
+        values = claim_values(caller, self._settings.role_claim)
         roles = [
             HubRole(role)
             for role, _, value in (one.partition("=") for one in self._settings.role)
@@ -255,6 +254,19 @@ class Principals:
             row["name"]: User(row["name"], HubRole(row["role"]), _words(row["teams"]))
             for row in rows
         }
+
+
+def claim_values(caller: Caller, claim: str) -> list[str]:
+    """Return the values of a claim, as rules and settings write them: a claim is one value or a
+    list of them, and a truth value is written as in the token, `true`.
+    """
+    held = caller.claims.get(claim)
+    values = held if isinstance(held, list) else [held]
+    return [
+        one if isinstance(one, str) else msgspec.json.encode(one).decode()
+        for one in values
+        if isinstance(one, str | int | float)
+    ]
 
 
 async def _replaced(db: Sql, key: StoredApiKey, also: str) -> list[SqlRow]:

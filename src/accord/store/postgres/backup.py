@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ..migrations import SchemaVersion, check, too_old
 from .connect import BROKEN, connected, is_pooled, reason
 from .options import PostgresOptions
 from .schema import versions
@@ -20,6 +21,7 @@ __all__ = ["backup", "restore"]
 
 _PIECE = 1 << 20
 _SCHEMA = re.compile(r"^\d+; \d+ \d+ SCHEMA - (\S+)", re.MULTILINE)  # a line of pg_restore --list
+_MIGRATIONS = re.compile(r"^COPY \S+ \((.*?)\) FROM stdin;\n(.*?)^\\\.$", re.MULTILINE | re.DOTALL)
 
 
 async def backup(options: PostgresOptions, file: Path) -> None:
@@ -43,7 +45,7 @@ async def restore(options: PostgresOptions, file: Path, *, replace: bool = False
 
     Raises:
         RuntimeError: Processes use the schema, something is there already, or the file is no
-          backup of this schema.
+          backup of this schema, or one of a release that is too old or too new.
     """
     listed = await _run(None, "pg_restore", "--list", str(file))
     names = _SCHEMA.findall(listed)
@@ -53,6 +55,7 @@ async def restore(options: PostgresOptions, file: Path, *, replace: bool = False
             f"{file} is a backup of {there}, not of {options.schema}; give --store its name as "
             "?schema="
         )
+    await _check_release(options, file)  # before anything is dropped
     async with _connected(options) as db:
         if await db.fetchval("SELECT to_regnamespace($1) IS NOT NULL", options.schema):
             await _check_unused(db, options)
@@ -62,6 +65,28 @@ async def restore(options: PostgresOptions, file: Path, *, replace: bool = False
                     "replace it with --replace"
                 )
     await _replace(options, file)
+
+
+async def _check_release(options: PostgresOptions, file: Path) -> None:
+    """Raise RuntimeError if a backup is not one that this release can use."""
+    printed = await _run(
+        *(None, "pg_restore", "--data-only", f"--schema={options.schema}", "--table=migrations"),
+        *("--file=-", str(file)),
+    )
+    held = _MIGRATIONS.search(printed)
+    if held is None:
+        raise RuntimeError(f"{file} is not a backup of a store")
+    columns = held[1].split(", ")
+    if "part" not in columns:
+        raise too_old(str(file))
+    found: dict[str, SchemaVersion] = {}
+    for line in held[2].splitlines():
+        row = dict(zip(columns, line.split("\t"), strict=True))
+        have, needs = found.get(row["part"], (0, 0))
+        found[row["part"]] = SchemaVersion(
+            max(have, int(row["version"])), max(needs, int(row["needs"]))
+        )
+    check(str(file), found)
 
 
 async def _replace(options: PostgresOptions, file: Path) -> None:
