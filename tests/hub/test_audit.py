@@ -155,12 +155,31 @@ async def test_an_older_log_with_its_own_head_is_noticed_while_the_hub_runs(tmp_
             assert await trouble(desk) == ""
 
 
+async def test_hubs_of_two_databases_in_one_folder_keep_the_ends_of_both_logs(tmp_path):
+    """One never takes the other's for its own: it would miss rows that were never there, and the
+    other would not miss its own.
+    """
+    keys = {"key_file": str(tmp_path / "keys")}
+    async with hub_at(tmp_path, **keys) as desk:
+        await fill(desk, 3)
+        old = await desk.hub.db.fetch_one("SELECT signed FROM audit_head")
+        [last] = await desk.hub.audit.rows(limit=1)
+        await fill(desk, 4)
+    async with hub_at(tmp_path, store=f"sqlite:///{tmp_path}/other.db", **keys) as other:
+        assert "audit.shortened" not in [row.did for row in await other.hub.audit.rows()]
+    async with opened(desk.hub.settings.store) as db:
+        await cut(db, last.n, old["signed"])
+    async with hub_at(tmp_path, **keys) as desk:
+        assert "audit.shortened" in [row.did for row in await desk.hub.audit.rows()]
+
+
 async def kept(folder: Path, n: int) -> None:
     """Wait until row `n` is the last one that the hub has kept in its folder."""
 
     def is_kept() -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            body = (folder / "hub.audit").read_text().split(".")[1]
+        with contextlib.suppress(ValueError):  # it is not there yet
+            [file] = folder.glob("hub-*.audit")
+            body = file.read_text().split(".")[1]
             return json.loads(base64.urlsafe_b64decode(body + "=="))["n"] == n
         return False
 

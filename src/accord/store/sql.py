@@ -57,6 +57,7 @@ class Database(abc.ABC):
     """The database of an open store. Every method raises Unavailable if it can't be used."""
 
     place: str  # for messages, without a password
+    id: str  # which one it is, whatever other options it is opened with
     is_shared: bool  # by several processes
     now_ms: Callable[[], int]  # by the store's clock, which is the same for all who share it
 

@@ -11,6 +11,7 @@ restored, gets a row that says so.
 import contextlib
 import hashlib
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ log_ = logging.getLogger("accord.hub")
 
 PAGE = 500  # rows that are read at once
 MOST_CHECKED = 20_000  # rows of one request
-HEAD_FILE = "hub.audit"
+HEAD_FILE = "hub-{}.audit"
 KEEP_S = 1.0  # between two looks at the head: what is written within it is not safe from a cut yet
 
 
@@ -74,7 +75,7 @@ class Audit:
     ) -> None:
         self._db = db
         self._keyring = keyring
-        self._file = Path(folder) / HEAD_FILE if folder else None
+        self._file = _head_file(Path(folder), db) if folder else None
         self._kept = NOTHING  # what is in the file
         self._seen: str | None = None  # the head as it was stored when the log was last compared
 
@@ -243,7 +244,8 @@ class Audit:
     def _write_file(self, signed: str) -> None:
         if self._file is None:
             return
-        new = self._file.with_name(f"{self._file.name}.new")
+        # Several hubs of one database may share the folder.
+        new = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         try:
             private_folder(self._file.parent)
             with open(new, "w", opener=private_opener) as out:
@@ -264,6 +266,17 @@ class Audit:
                 "%s can't be read, so the audit log is not compared with it: %s", self._file, error
             )
             return NOTHING
+
+
+def _head_file(folder: Path, db: Database) -> Path:
+    """Return where the head of a database's log is kept. Hubs of several databases may share a
+    folder, and a folder may be moved with the file of its database.
+    """
+    id_ = db.id
+    if not db.is_shared:
+        with contextlib.suppress(ValueError):  # on Windows they may be on two drives
+            id_ = os.path.relpath(id_, folder.absolute())
+    return folder / HEAD_FILE.format(hashlib.sha256(id_.encode()).hexdigest()[:8])
 
 
 def _hash(row: AuditRow, before: str) -> str:

@@ -30,6 +30,7 @@ class PostgresDatabase(Database):
     def __init__(self, options: PostgresOptions, now_ms: Callable[[], int]) -> None:
         self._options = options
         self.place = options.place
+        self.id = f"{options.place} {options.schema}"
         self.now_ms = now_ms
         self._pool: Any = None
         self._is_open = False

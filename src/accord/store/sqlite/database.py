@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TypeVar
 
 from ...model import Unavailable
@@ -44,6 +45,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, place: str, now_ms: Callable[[], int]) -> None:
         self.place = place
+        self.id = str(Path(place).absolute())
         self.now_ms = now_ms
         self._writer: WriterThread | None = None
         self._reader: Worker | None = None
