@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from accord.store import open_store
+from accord.store import FileUse, StoredFile, open_store
 from accord.store.contract import Can, CommitFailed, Fenced, Leaves, Namespace
 from accord.store.migrations import newest, runner
 from accord.store.parts import TASKS
@@ -545,6 +545,34 @@ async def test_a_post_that_comes_while_its_task_ends_does_not_stay_behind(
 
 
 # Schema, options
+
+
+async def test_a_file_is_not_deleted_if_a_commit_that_refers_to_it_was_first(
+    postgres_box: Box,
+) -> None:
+    """Who deletes it began to look before the reference was there, and waits for its row."""
+    files = postgres_box.store.files
+    await files.add(StoredFile("f1", ME, "a.txt", "text/plain", 5, 1, 1, b"d" * 32))
+
+    async def waiting(count: int) -> None:
+        sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1"
+        schema = f"%{postgres_box.store.options.schema}.%"
+        async with asyncio.timeout(20):
+            while len(await asyncio.to_thread(execute, sql, schema)) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async with connected(postgres_box.store.options) as db, db.transaction():
+        await db.execute(
+            f"SELECT FROM {postgres_box.store.options.schema}.files WHERE id = 'f1' FOR UPDATE"
+        )
+        item = postgres_box.create(files=(FileUse("f1", 1),))
+        referring = asyncio.ensure_future(commit(postgres_box.store, [item]))
+        await waiting(1)
+        deleting = asyncio.ensure_future(files.doom("f1", 1_000))
+        await waiting(2)
+    assert await referring == [True]
+    assert not await deleting
+    assert await files.find("f1") is not None
 
 
 async def test_many_start_on_an_empty_database_at_once(postgres_url: str) -> None:

@@ -474,8 +474,8 @@ class Store(Protocol):
         ...
 
     async def unclaim(self, key: int, pos: int) -> None:
-        """Give back a task that was claimed, if its log has not grown beyond `pos` since and no
-        post waits for us.
+        """Give back a task of ours, if its log has not grown beyond `pos` and no post waits for
+        us.
         """
         ...
 

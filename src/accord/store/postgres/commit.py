@@ -260,7 +260,8 @@ remembered AS (
   ON CONFLICT (namespace, context) DO UPDATE SET n = b.n + 1, task = excluded.task,
     data = excluded.data
 )"""
-# That the file is used is written to its row: who deletes files waits for this, and looks again.
+# When the file was used is written to its row: who deletes files (`PostgresFileIndex.doom`) waits
+# for the row and looks at that time again. References that came meanwhile it does not see.
 _REFER = """
 f AS MATERIALIZED ({files}),
 referred AS (
@@ -269,7 +270,7 @@ referred AS (
 ),
 lengthened AS (
   UPDATE {s}.files o SET length = greatest(o.length, f.length),
-    used_ms = greatest(o.used_ms, $4),
+    used_ms = greatest(o.used_ms, {now}),
     sha256 = CASE WHEN f.sha256 = '' THEN o.sha256 ELSE f.sha256 END
   FROM f, me WHERE o.id = f.file AND f.item IN (SELECT item FROM fine)
 )"""

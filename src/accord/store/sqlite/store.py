@@ -95,6 +95,7 @@ _OWNED = (
 )
 _UNANSWERED = OLD + " AND due_ms IS NULL"
 _DUE = "SELECT key FROM tasks WHERE due_ms<=? AND owner IS NULL ORDER BY due_ms"
+_GIVE_BACK = "UPDATE tasks SET owner=NULL WHERE key=? AND owner=? AND pos=? AND posts=heard"
 _BY_ID = f"SELECT {COLUMNS} FROM tasks WHERE namespace=? AND id=?"
 _BY_KEY = f"SELECT {COLUMNS} FROM tasks WHERE key=?"
 
@@ -538,7 +539,18 @@ class SqliteStore:
         record.owner = self.replica
 
     async def unclaim(self, key: int, pos: int) -> None:
-        self._claimed.discard(key)
+        if key in self._claimed:
+            self._claimed.discard(key)  # the database has never said that it is ours
+            return
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute(_GIVE_BACK, (key, self.replica, pos))
+
+        try:
+            await self._in_writer(work)
+        except CommitFailed as error:
+            raise Unavailable(str(error), retry_after_s=5) from error
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         unanswered_ms = self.now_ms() - can.unanswered_ms
@@ -557,8 +569,8 @@ class SqliteStore:
             for agent in can.agents:
                 left: list[int] = []
                 for key in self._orphans[agent]:
-                    if key in self._claimed:
-                        continue
+                    if key in self._claimed or not self._has_dead_owner(db, key):
+                        continue  # a message or a cancel was faster
                     if len(found) == limit or not self._take_up(db, key, can, found):
                         left.append(key)
                 self._orphans[agent] = left
@@ -568,6 +580,10 @@ class SqliteStore:
                     if row[0] not in self._claimed:
                         self._take_up(db, row[0], can, found)
         return found
+
+    def _has_dead_owner(self, db: sqlite3.Connection, key: int) -> bool:
+        row = db.execute("SELECT owner FROM tasks WHERE key=?", (key,)).fetchone()
+        return row is not None and row[0] not in (None, self.replica)
 
     def _take_up(self, db: sqlite3.Connection, key: int, can: Can, found: list[Record]) -> bool:
         """Take up a task if we can. One of a skill we don't have too: no other process will ever

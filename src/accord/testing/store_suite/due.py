@@ -89,6 +89,21 @@ async def one_that_was_claimed_and_given_back_is_due_again(box: Box) -> None:
 
 
 @check
+async def one_that_is_given_back_after_a_commit_is_due_again(box: Box) -> None:
+    """Its owner stayed with its last commit, and leaves without another one."""
+    first = sleeping(box, "t1", 5)
+    await box.commit(first)
+    await box.store.claim(ME, "t1")
+    refused = box.append(first)
+    assert await box.commit(refused) == [True]
+    await box.store.unclaim(refused.key, first.pos)
+    assert await due(box) == [], "its log has grown since"
+    await box.store.unclaim(refused.key, refused.pos)
+    assert await box.store.owned() == []
+    assert await due(box) == ["t1"]
+
+
+@check
 async def what_a_dead_process_had_taken_is_due_again_or_an_orphan(box: Box) -> None:
     """It died before it could store anything: the timer must fire all the same."""
     await box.commit(sleeping(box, "t1", 5))

@@ -15,6 +15,7 @@ CAN = Can({"agent": ["echo"]}, 1)
 READS: dict[str, Callable[[Any, int], Awaitable[object]]] = {
     "load": lambda store, task: store.load(ME, "t1"),
     "claim": lambda store, task: store.claim(ME, "t1"),
+    "unclaim": lambda store, task: store.unclaim(task, 1),
     "orphans": lambda store, task: store.orphans(10, CAN),
     "due": lambda store, task: store.due(10, CAN),
     "owned": lambda store, task: store.owned(),

@@ -311,6 +311,24 @@ async def orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
 
 
 @check
+async def an_orphan_that_somebody_ended_first_is_none_any_more(box: Box) -> None:
+    """A caller may cancel a task before a server has room to take it up."""
+    items = [box.create(id_) for id_ in ("t1", "t2")]
+    await box.commit(*items)
+    await box.crash()
+    assert [record.id for record in await box.store.orphans(1, can())] == ["t1"]
+    await box.store.claim(ME, "t2")
+    end = box.append(items[1], state=FAILED, leaves=Leaves.END, head=b"{}", artifacts=b"[]")
+    assert await box.commit(end) == [True]
+    assert await box.store.orphans(9, can()) == []
+    assert [one.id for one in await box.store.owned()] == ["t1"]
+    for _ in range(2):
+        await box.store.purge(Ages(tasks_ms=0, events_ms=0), 10)
+    assert await box.store.load(ME, "t2") is None
+    assert await box.store.orphans(9, can()) == []
+
+
+@check
 async def our_own_tasks_are_no_orphans(box: Box) -> None:
     await box.commit(box.create(), box.create("t2", state=INPUT_REQUIRED))
     assert await box.store.orphans(9, can(unanswered_ms=1)) == []
