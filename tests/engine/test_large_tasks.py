@@ -17,6 +17,7 @@ from accord.engine.log.entries import (
     MessageAdded,
     StatusChanged,
     Visible,
+    entries_of,
 )
 from accord.engine.log.snapshot import encode_task, read_snapshot, read_task, shorten
 from accord.engine.offloading import LARGE
@@ -208,3 +209,29 @@ async def test_a_stored_task_is_read_with_the_limits_it_was_made_with(disk: Disk
         before = await process.send(message("go"))
     async with disk.process(agent, limits=Limits(history=3, artifacts=2)) as process:
         assert await process.get(before["id"]) == before
+
+
+async def test_a_task_as_it_was_has_the_number_of_its_last_event_then(any_place: Any) -> None:
+    """Also where a snapshot was made, and at entries that nobody is shown: by this number a client
+    of A2A 1.1 says which state of a task it knows.
+    """
+    agent = Agent("Numbers")
+
+    @agent.skill
+    async def work(text: str, ctx: Context) -> str:
+        ctx.write("x" * LARGE)  # enough for a snapshot before the task ends
+        return await ctx.ask("Go on?") + await ctx.ask("Sure?")
+
+    async with any_place.process(agent) as process:
+        task = await process.send(message("begin"))
+        task = await process.send(message("yes", task_id=task["id"]))
+        tasks = process.app._engine.tasks
+        record = await tasks.store.load(Namespace("Numbers"), task["id"])
+        assert 0 < record.snap < record.pos
+        rows = await tasks.store.read({record.key: 0})
+        numbered = list(entries_of(rows, Ids(record.id, record.context_id)))
+        shown = [
+            await tasks.reader.snapshot_after(record.namespace, record.id, entry.pos)
+            for entry in numbered
+        ]
+        assert [snapshot.seq for snapshot in shown] == [entry.seq for entry in numbered]

@@ -200,14 +200,9 @@ class Reader:
                 record, history_length, self._stored_limits, is_trusted=self._store.is_volatile
             )
         fold, parts = await offload(record.size, read_task, record, self._stored_limits, pos)
-        seq = max(
-            (
-                event.seq
-                for event in events_of(record.rows, Ids(record.id, record.context_id))
-                if event.pos <= pos
-            ),
-            default=record.seq,
-        )
+        # Numbers have no gaps, and the rows after the snapshot may begin behind the position.
+        events = events_of(record.rows, Ids(record.id, record.context_id))
+        seq = next((event.seq - 1 for event in events if event.pos > pos), record.seq)
         return (parts or EncodedParts()).snapshot(fold.joined(), seq, history_length)
 
     async def stored_snapshot(
