@@ -1,17 +1,20 @@
 """What happens to functions when the server stops, and when the client cancels."""
 
 import asyncio
+import base64
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from accord import Agent, Context
+from accord import Agent, Context, File
 from accord.engine.log.entries import NOBODY, Attempt, Released, StepEnded, StepLeft
 from accord.engine.runs import engine as engine_
-from accord.model import Message, Part, Role, SendMessageRequest, TaskState
-from accord.store.contract import Namespace
+from accord.model import Message, Part, Role, SendMessageRequest, TaskState, Unavailable
+from accord.store.contract import Can, Namespace, Record
+from accord.store.sqlite.store import SqliteStore
 from tests.engine.processes import (
     Disk,
     Memory,
@@ -25,6 +28,7 @@ from tests.engine.processes import (
     told,
     until,
 )
+from tests.reliability.ways import Refused
 
 
 async def entries(process: Process, task_id: str) -> list[Any]:
@@ -33,6 +37,71 @@ async def entries(process: Process, task_id: str) -> list[Any]:
 
 
 # The server stops
+
+
+class Unreadable(SqliteStore):
+    """A file that can be opened, and then not be read."""
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        raise Unavailable("the store can't be read now")
+
+
+async def test_what_fails_to_open_closes_what_it_had_opened(disk: Disk) -> None:
+    """Else the file stays locked, or a heartbeat says that somebody is at work."""
+    agent, closed = Agent("Shut"), list[str]()
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    @agent.lifespan
+    async def life() -> AsyncIterator[None]:
+        yield
+        closed.append("lifespan")
+
+    app = agent.app(store=Unreadable(disk.path))
+    with pytest.raises(Unavailable):
+        await app.open()
+    await app.close()
+    assert closed == ["lifespan"]
+    async with disk.process(agent) as process:
+        assert text_of(await process.send(message("hello"))) == "hello"
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+async def test_a_stop_without_the_bytes_of_a_file_stores_no_end_that_has_it(
+    disk: Disk, is_durable: bool
+) -> None:
+    """The file store is away. Nobody is told of a file that is lost: the next process makes it, or
+    says that the task was interrupted.
+    """
+    agent, go_on = Agent("Files"), asyncio.Event()
+
+    @agent.skill(durable=is_durable)
+    async def give(text: str) -> File:
+        await go_on.wait()
+        return File(b"x" * 100_000, name="x.bin")
+
+    folder = disk.path.with_name("files")
+    folder.write_bytes(b"no folder")
+    files = folder.as_uri()
+    async with disk.process(agent, files=files) as process:
+        task = await process.send(message("go", returnImmediately=True))
+        reading = await process.subscribed(task["id"])
+        go_on.set()
+        log = process.app._engine.tasks.directory.live()[0]
+        await until(lambda: log.state is TaskState.COMPLETED)
+    with contextlib.suppress(Refused):
+        assert "TASK_STATE_COMPLETED" not in str(await reading)
+    folder.unlink()
+    async with disk.process(agent, files=files) as process:
+        if not is_durable:
+            found = await process.get(task["id"])
+            assert (state_of(found), found.get("artifacts")) == ("TASK_STATE_FAILED", None)
+            return
+        found = await reaches(process, task["id"], "TASK_STATE_COMPLETED")
+        (part,) = found["artifacts"][0]["parts"]
+        assert base64.b64decode(part["raw"]) == b"x" * 100_000
 
 
 async def test_what_is_taken_up_after_all_runs_were_stopped_is_left_to_the_next_process(

@@ -5,6 +5,7 @@ who wait for something to be stored. Whose the task is, and who reads it, is kno
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ from .pending_files import PendingFiles
 from .snapshot import LONG, EncodedParts, encode_task
 from .state_line import log_state
 from .turns import NO_ORIGIN, Origin, Turn, reason, refuse_answered, settle_turns
-from .writer import Lost, Writer
+from .writer import Lost, Writer, not_stored
 
 if TYPE_CHECKING:
     from ..ownership import TaskSlot
@@ -60,6 +61,8 @@ __all__ = [
     "WORKED_ON",
     "Log",
 ]
+
+log_ = logging.getLogger("accord")
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
@@ -390,6 +393,11 @@ class Log:
         files = self._files
         try:
             await self.writer.store_file(flush, lambda: self.is_lost)
+        except Exception:
+            # The server stops without these bytes. Stored, the task would have a file that is not
+            # there: it stays as it was stored last.
+            log_.error("a file of task %s was not stored before the stop", self.ids.task_id)
+            self.lose(not_stored())
         finally:
             files.end(size)
             if not files.is_writing and self._is_skipped:

@@ -109,13 +109,17 @@ class Engine:
         try:
             for agent in self.runs.agents.values():
                 await self.runs.lifespans.open(agent)
-            await self._open()
+            await self.tasks.open()
         except BaseException:
             await self.runs.lifespans.close()
             raise
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()  # else the store would stay open: a lock, a heartbeat
+            raise
 
     async def _open(self) -> None:
-        await self.tasks.open()
         self.runs.home = LoopThread(self.tasks.loop)
         self._warn()
         await self._recovery.open()

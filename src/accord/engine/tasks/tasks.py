@@ -66,9 +66,14 @@ class Tasks:
         self.writer.on_rejoined = self._rejoined
 
     async def open(self) -> None:
+        """Open the store and the files, or neither."""
         await self.store.open(self.wake)
-        if self.files is not None:
-            await self.files.open()
+        try:
+            if self.files is not None:
+                await self.files.open()
+        except BaseException:
+            await self.store.close()
+            raise
         await self.writer.open()
 
     def drain(self) -> None:
