@@ -4,12 +4,14 @@ pooler, and what becomes of a replica that gets none.
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,40 @@ async def test_a_beat_does_not_wait_for_ever_for_its_row(any_url: str) -> None:
             await db.close()
         await until(lambda: store.is_sure)
         await store.beat()
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "given up"])
+async def test_a_query_that_nobody_waits_for_any_more_ends_in_silence(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """A server that stops cancels its beat, and closes the connection under it. What that raises is
+    no fault, and the log says nothing of it.
+    """
+    said: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    async with opened(postgres_url) as box:
+        store = store_of(box)
+        if ends == "given up":
+            monkeypatch.setattr(replica_module, "READ_S", 0.2)
+        db = await connect.connect(parse(base_url()))
+        try:
+            async with db.transaction():
+                await db.execute(f"SELECT 1 FROM {store.options.schema}.replicas FOR UPDATE")
+                beating = asyncio.ensure_future(store.beat())
+                waits = (
+                    "SELECT 1 FROM pg_stat_activity "
+                    "WHERE wait_event_type = 'Lock' AND query LIKE '%{s}.replicas%'"
+                )
+                await until(lambda: rows(box, waits))
+                if ends == "cancelled":
+                    beating.cancel()
+                (outcome,) = await asyncio.gather(beating, return_exceptions=True)
+                assert isinstance(outcome, asyncio.CancelledError | CommitFailed)
+        finally:
+            await db.close()
+        del beating, outcome
+        gc.collect()
+    assert said == []
 
 
 async def test_a_transaction_that_stands_still_is_ended_by_the_database(
