@@ -27,8 +27,8 @@ def shop(**options: Any) -> Agent:
     return agent
 
 
-async def test_over_every_version_and_binding(reach: Reach):
-    async with reach(shop()) as client:
+async def test_over_every_version_and_binding(reach_any: Reach):
+    async with reach_any(shop()) as client:
         asked = await client.send("tea")
         assert asked.task is not None
         task_id = asked.task.id

@@ -40,6 +40,8 @@ class Rpc:
         self._limits = limits
         self._request = kind_of(method.input_type)
         self._answer = kind_of(method.output_type)
+        # Of versions whose JSON has the shape of their messages.
+        self._type = codec.requests[operation] if isinstance(codec, v1.V1) else None
 
     def with_codec(self, codec: Codec) -> "Rpc":
         """Return this rpc with another codec of its version."""
@@ -55,7 +57,9 @@ class Rpc:
             try:
                 return msgspec.convert(value, type_), DEFAULT_SEMANTICS
             except msgspec.ValidationError:
-                return lenient.convert(_whole(value, mi.type_info(type_)), type_), DEFAULT_SEMANTICS
+                return lenient.convert(_whole(value, _info(type_)), type_), DEFAULT_SEMANTICS
+        if self._type is not None:
+            value = _whole(value, _info(self._type))
         params = _encode(value)
         text.check(params, self._limits)
         return self.codec.decode(self.operation, params)
@@ -86,6 +90,11 @@ class Rpc:
 
     def _frames(self, frames: list[bytes]) -> list[bytes]:
         return [self._answer.encode(_JSON.decode(frame)) for frame in frames]
+
+
+@functools.cache
+def _info(type_: type) -> mi.Type:
+    return mi.type_info(type_)
 
 
 def _whole(value: Any, node: mi.Type) -> Any:

@@ -116,6 +116,7 @@ class V1:
 
     origin = "1.0"
     errors_in_streams = False
+    requests = REQUESTS
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         try:

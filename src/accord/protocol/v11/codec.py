@@ -44,6 +44,7 @@ class V11(v1.V1):
     """A2A 1.1 as a codec: the same JSON on JSON-RPC and HTTP+JSON."""
 
     origin = "1.1"
+    requests = _REQUESTS
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         try:
