@@ -5,8 +5,10 @@ delete both, and it is gone. `operations/table.py` is the same for the server.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..model import Event, Message
 from .client import ClientCodec
 from .contract import Semantics
+from .mending import MessageIds, Note
 from .numbers import NEWEST, NEWEST_OLD
 from .v01 import client as v01_client
 from .v03 import client as v03_client
@@ -45,6 +47,8 @@ class SpokenVersion(NamedTuple):
     kind_member: str = ""  # the member that says what an object is
     # the answer to a send, as JSON, without what it adds to that of 1.0; None: nothing
     read_send: Callable[[Any], Any] | None = None
+    # the event in a push notification that is written as 1.0 writes it
+    read_pushed: Callable[[bytes, MessageIds, Note], Event | Message] = v1_client.read_event
     rest_prefix: str = ""  # in front of all paths
 
 
@@ -86,6 +90,7 @@ _V1_1 = _V1_0._replace(
     grpc=_grpc_v11,
     asked=v11_requests.asked,
     read_send=v11_client.without_generations,
+    read_pushed=v11_client.read_event,
     is_preview=True,
 )
 _V0_2 = _V0_3._replace(

@@ -29,10 +29,9 @@ from ..model import (
 )
 from ..net import parse_url
 from ..observe import enter, tracing
-from ..protocol import MessageIds, read_mended
+from ..protocol import MessageIds, read_mended, spoken_version
 from ..protocol.v01 import client as v01
 from ..protocol.v03 import client as v03
-from ..protocol.v1 import client as v1
 from .signing import digest, is_signed, read_delivery_id, secrets_of
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ class Receiver:
         """
         proof = await self._verified(headers, body)
         sent_as = headers.get("webhook-id", "")
-        event, task_id = self._read(body, sent_as)
+        event, task_id = self._read(body, sent_as, headers.get("a2a-version", ""))
         if proof is not None and proof.task_id and proof.task_id != task_id:
             raise Refusal(401, "the signature is for another task")
         if self.tasks is not None and task_id not in self.tasks:
@@ -278,10 +277,10 @@ class Receiver:
 
     # Understanding
 
-    def _read(self, body: bytes, sent_as: str) -> tuple[Event | Message, str]:
+    def _read(self, body: bytes, sent_as: str, version: str) -> tuple[Event | Message, str]:
         """The event in a body, whatever version wrote it, and the id of its task."""
         try:
-            event = _event_of(body, sent_as)
+            event = _event_of(body, sent_as, version)
         except (*_NO_EVENT, A2AError):
             raise Refusal(400, "the body is not an A2A event") from None
         task_id = event.id if isinstance(event, Task) else event.task_id
@@ -409,7 +408,7 @@ def _kid(token: str) -> str | None:
     return kid if isinstance(kid, str) else None
 
 
-def _event_of(body: bytes, sent_as: str) -> Event | Message:
+def _event_of(body: bytes, sent_as: str, version: str) -> Event | Message:
     """Read the event in a body, mended as the client mends answers."""
     value = _decode_json(body)
     if not isinstance(value, dict):
@@ -419,7 +418,7 @@ def _event_of(body: bytes, sent_as: str) -> Event | Message:
         return read_mended(body, v03.read_event, v03.READERS, ids, log_.debug)
     if "id" in value and "status" in value:
         return read_mended(body, v01.read_task, v01.READERS, ids, log_.debug)
-    return v1.read_event(body, ids, log_.debug)
+    return spoken_version(version).read_pushed(body, ids, log_.debug)
 
 
 def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int = SEEN) -> None:

@@ -57,8 +57,12 @@ _READERS = ObjectReaders(
     part=lambda value: lenient.convert(value, Part),
     message=lambda value: lenient.convert(value, Message),
     artifact=lambda value: lenient.convert(value, Artifact),
-    task=lambda value: lenient.convert(value, Task),
+    task=lambda value: lenient.convert(_plain(value), Task),
 )
+# What the model has and this version does not: another version reads it. Here they are members that
+# nobody knows, whatever an agent means by them.
+_UNKNOWN = ("generation", "timeline", "artifactGenerations", "artifact_generations")
+_UNKNOWN_IN_JSON = tuple(f'"{name}"'.encode() for name in _UNKNOWN)
 
 
 def method(operation: str) -> str:
@@ -100,7 +104,7 @@ def read_event(raw: bytes, ids: MessageIds, note: Note) -> Event | Message:
 def _read(
     raw: bytes, decoder: msgspec.json.Decoder[T], type_: type[T], ids: MessageIds, note: Note
 ) -> T:
-    if not has_empty_id(raw):
+    if not has_empty_id(raw) and not any(name in raw for name in _UNKNOWN_IN_JSON):
         try:
             return decoder.decode(raw)
         except msgspec.ValidationError:
@@ -113,11 +117,24 @@ def _read(
 
 def _lenient(value: Any, type_: type[T]) -> T:
     """Return `value` as a `type_`. Events may come without a context."""
+    if isinstance(value, dict):
+        tasks = value.get("tasks")
+        _plain(value)
+        for one in (value.get("task"), *(tasks if isinstance(tasks, list) else ())):
+            _plain(one)
     for name in ("statusUpdate", "artifactUpdate", "status_update", "artifact_update"):
-        event = value.get(name) if isinstance(value, dict) else None
+        event = _plain(value.get(name)) if isinstance(value, dict) else None
         if isinstance(event, dict) and "context_id" not in event:
             event["contextId"] = event.get("contextId") or ""
     return lenient.convert(value, type_)
+
+
+def _plain(value: Any) -> Any:
+    """Return a task or an event, as JSON, without what this version does not know."""
+    if isinstance(value, dict):
+        for name in _UNKNOWN:
+            value.pop(name, None)
+    return value
 
 
 def error(error: JsonObject) -> A2AError:

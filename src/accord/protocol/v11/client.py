@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ...model import (
+    Event,
     InvalidParams,
     ListTasksResponse,
     Message,
@@ -29,6 +30,7 @@ __all__ = [
     "frames",
     "method",
     "params",
+    "read_event",
     "result",
     "version",
     "without_generations",
@@ -40,6 +42,8 @@ method = v1_client.method
 params = v1_client.params
 error = v1_client.error
 
+_EVENTS = ("task", "statusUpdate", "status_update", "artifactUpdate", "artifact_update")
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +51,8 @@ _encode = msgspec.json.Encoder().encode
 def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
     """Return the result of an operation, its tasks with their generations."""
     value = _decode(raw)
-    taken = [_take(task, note) for task in _tasks(operation, value)]
+    # By their ids: a task that can't be read is left out of a list.
+    taken = {str(task.get("id")): _take(task, note) for task in _tasks(operation, value)}
     if not taken:
         return v1_client.result(operation, raw, request, note)
     found = v1_client.result(operation, _encode(value), request, note)
@@ -58,24 +63,25 @@ def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
             tasks = [task]
         case ListTasksResponse():
             tasks = found.tasks
-    for task, more in zip(tasks, taken, strict=True):
-        _give(task, more)
+    for task in tasks:
+        _give(task, taken[task.id])
     return found
 
 
 def frames(request: Any, note: Note) -> FrameDecoder:
     ids = MessageIds()
+    return lambda raw: EventFrame((read_event(raw, ids, note),))
 
-    def read(raw: bytes) -> EventFrame:
-        value = _decode(raw)
-        inner = next(iter(value.values()), None) if isinstance(value, dict) else None
-        taken = _take(inner, note) if isinstance(inner, dict) else {}
-        event = v1_client.read_event(_encode(value), ids, note)
-        if not isinstance(event, Message):
-            _give(event, taken)
-        return EventFrame((event,))
 
-    return read
+def read_event(raw: bytes, ids: MessageIds, note: Note) -> Event | Message:
+    """Return the event in a message of a stream, or in a push notification."""
+    value = _decode(raw)
+    found = [value.get(name) for name in _EVENTS] if isinstance(value, dict) else []
+    taken = [_take(one, note) for one in found if isinstance(one, dict)]
+    event = v1_client.read_event(_encode(value), ids, note)
+    if not isinstance(event, Message):
+        _give(event, taken[0])
+    return event
 
 
 def without_generations(value: Any) -> Any:
@@ -137,7 +143,8 @@ def _timeline(given: list[Any], note: Note) -> list[TimelineEntry]:
 
 def _give(event: Any, taken: dict[str, Any]) -> None:
     for name, value in taken.items():
-        setattr(event, name, value)
+        if name in event.__struct_fields__:  # an event may say what only a task has
+            setattr(event, name, value)
 
 
 def _number(given: Any) -> int:
