@@ -16,6 +16,8 @@ from accord.protocol.v03 import client as v03_client
 from accord.protocol.v03 import rest_client as v03_rest_client
 from accord.protocol.v1 import client as v1_client
 from accord.protocol.v1 import rest_client as v1_rest_client
+from accord.protocol.v11 import client as v11_client
+from accord.protocol.v11 import rest_client as v11_rest_client
 from tests.client.peers import card, task
 
 from . import words
@@ -37,6 +39,7 @@ NAMES = str.split("""
     openIdConnectUrl bearerFormat scheme stateTransitionHistory pushNotifications tenant
     task message statusUpdate artifactUpdate status state artifact artifacts artifactId parts history kind final append lastChunk
     index metadata id contextId taskId result error code data details reason jsonrpc role messageId timestamp content tasks configs
+    generation timeline startGeneration endGeneration artifactGenerations
 """)
 PLACES = str.split("""
     JSONRPC HTTP+JSON GRPC http://x/ /a https://[::1]:99999 1.0 0.3 TASK_STATE_WORKING completed agent
@@ -189,6 +192,8 @@ class Answers(Target):
         v1_rest_client,
         v03_rest_client.RAW,
         v03_rest_client.TEXT,
+        v11_client,
+        v11_rest_client,
     ]
     MESSAGE = {
         "messageId": "m",
@@ -239,6 +244,17 @@ class Answers(Target):
             "details": [],
         },
         {"tasks": [task()], "nextPageToken": "x", "pageSize": 1, "totalSize": 1},
+        {
+            "task": task(
+                generation="3",
+                timeline=[
+                    {"generation": "1", "message": MESSAGE},
+                    {"generation": "3", "status": {"state": "TASK_STATE_COMPLETED"}},
+                ],
+            )
+        },
+        {"tasks": [task(generation="3"), task(id="t-2", generation=4)]},
+        {"statusUpdate": STATUS | {"generation": "4"}},
     ]
 
     async def attack(self, data: bytes) -> None:
@@ -276,7 +292,7 @@ class Answers(Target):
         status = tape.pick([400, 401, 404, 409, 429, 500, 503, 302, 307, 418])
 
         def read_(value: Any) -> Any:
-            is_rest = dialect in (v1_rest_client, v03_rest_client.RAW, v03_rest_client.TEXT)
+            is_rest = dialect not in (v1_client, v03_client, v01_client, v11_client)
             return dialect.error(status, value) if is_rest else dialect.error(value)
 
         after = tape.pick(

@@ -5,6 +5,7 @@ import re
 from typing import Any, cast
 
 from accord.protocol.protobuf.schema import POOL
+from accord.protocol.v11.schema import POOL as PREVIEW
 from accord.server.grpc.connection import Http2Connection
 from tests.grpc.frames import (
     ACK,
@@ -38,6 +39,10 @@ METHODS = [
     for service in SERVICES
     for method in POOL.FindServiceByName(service).methods
 ]
+METHODS += [
+    (method, f"/{SERVICES[0]}/{method.name}".encode())
+    for method in PREVIEW.FindServiceByName(SERVICES[0]).methods
+]
 OTHERS = [
     *(
         b"/grpc.health.v1.Health/Check",
@@ -52,6 +57,8 @@ METADATA = bytes.split(b"""
 VALUES = [
     *(
         b"1.0",
+        b"1.1",
+        b"1.1",
         b"0.3",
         b"9.9",
         b"",
@@ -147,6 +154,8 @@ def block(tape: Tape, path: bytes) -> bytes:
         (b":authority", b"localhost"),
     ]
     pairs += [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
+    if tape.is_one_in(2):
+        pairs.append((b"a2a-version", b"1.1"))
     for _ in range(tape.pick([0, 0, 1, 2])):
         pairs.append(
             (tape.pick(METADATA), tape.bytes(16) if tape.is_one_in(6) else tape.pick(VALUES))

@@ -29,6 +29,8 @@ HEADERS = bytes.split(b"""
 VALUES = [
     *(
         b"1.0",
+        b"1.1",
+        b"1.1",
         b"0.3",
         b"0.2",
         b"0.1",
@@ -45,6 +47,8 @@ VALUES = [
     ),
     *(
         b"urn:accord:resume:1",
+        b"urn:accord:fork:1",
+        b"urn:accord:fork:1, urn:accord:idempotent:1",
         b"urn:accord:idempotent:1, urn:accord:resume:1",
         b",,,",
         b"application/json",
@@ -73,7 +77,8 @@ class Request(NamedTuple):
 
 def request(tape: Tape, known: dict[str, str]) -> Request:
     """A request to one door or the other."""
-    headers = [(tape.pick(HEADERS), _header(tape)) for _ in range(tape.pick([0, 0, 1, 2, 3]))]
+    headers = [(b"a2a-version", tape.pick([b"1.0", b"1.1"]))]
+    headers += [(tape.pick(HEADERS), _header(tape)) for _ in range(tape.pick([0, 0, 1, 2, 3]))]
     if tape.is_one_in(2):
         verb, path, query = tape.pick(VERBS), _path(tape), _query(tape)
         body = words.raw(words.params(tape, path))
@@ -115,7 +120,16 @@ def _path(tape: Tape) -> str:
 def _query(tape: Tape) -> bytes:
     pairs = []
     for _ in range(tape.pick([0, 0, 1, 2, 4])):
-        name = tape.pick(["pageToken", "pageSize", "historyLength", "status", "includeArtifacts"])
+        name = tape.pick(
+            [
+                "pageToken",
+                "pageSize",
+                "historyLength",
+                "status",
+                "includeArtifacts",
+                "currentGeneration",
+            ]
+        )
         pairs.append(f"{words.name(tape) if tape.is_one_in(3) else name}={words.leaf(tape)}")
     return "&".join(pairs).encode("utf-8", "surrogatepass" if tape.is_one_in(2) else "replace")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from accord import Agent, Context, Message
 from accord.model import Limits
+from accord.operations import tasks
 
 __all__ = ["PATIENCE_S", "AppTarget", "Faults", "Target"]
 
@@ -63,6 +64,7 @@ class AppTarget(Target):
         self._lives = 0
 
     async def open(self) -> None:
+        tasks.LONG_POLL_S = 0.01
         logging.getLogger("accord").addHandler(self._faults)
         asyncio.get_running_loop().set_exception_handler(self._faults.of_loop)
         agent = Agent("Target")
@@ -79,6 +81,8 @@ class AppTarget(Target):
         self.app = agent.app(
             store=f"sqlite:///{self._database}",
             limits=Limits(keep_alive_comment_s=0.01, tasks=100_000),
+            previews=["1.1"],
+            allow_hosts=["127.0.0.1"],  # webhooks are sent to nobody else
         )
         self.listen()
         await self.app.open()

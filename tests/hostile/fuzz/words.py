@@ -33,7 +33,8 @@ NAMES = str.split("""
     referenceTaskIds filename mediaType configuration bytes historyLength returnImmediately blocking acceptedOutputModes
     taskPushNotificationConfig tenant id pageSize pageToken status statusTimestampAfter includeArtifacts skill name sessionId uri
     pushNotificationConfig token authentication credentials scheme schemes mimeType fileWithBytes fileWithUri
-    pushNotificationConfigId page_token lastUpdatedAfter
+    pushNotificationConfigId page_token lastUpdatedAfter currentGeneration current_generation ifGenerationMatch
+    urn:accord:fork:1 urn:accord:question:1
 """)
 WORDS = [
     *(
@@ -222,6 +223,27 @@ def part(tape: Tape) -> Any:
             return value(tape)
 
 
+def odd(tape: Tape) -> Any:
+    """Metadata of any kind."""
+    return {name(tape): value(tape)}
+
+
+def fork(tape: Tape) -> Any:
+    """Metadata that asks for a fork."""
+    point = {
+        "taskId": mostly(tape, lambda: tape.pick(["KNOWN", "DONE", "nobody"])),
+        "at": mostly(tape, lambda: tape.number(6)),
+    } | some(tape, {"isAnswer": lambda: leaf(tape)})
+    return {"urn:accord:fork:1": mostly(tape, lambda: point)}
+
+
+def question(tape: Tape) -> Any:
+    """Metadata that names a question."""
+    return {
+        "urn:accord:question:1": mostly(tape, lambda: {"id": leaf(tape), "expiresAt": leaf(tape)})
+    }
+
+
 def message(tape: Tape) -> Any:
     said = {
         "messageId": mostly(tape, lambda: "m-1"),
@@ -233,7 +255,7 @@ def message(tape: Tape) -> Any:
         {
             "taskId": lambda: mostly(tape, lambda: tape.pick(["KNOWN", "nobody", "DONE"])),
             "contextId": lambda: value(tape),
-            "metadata": lambda: mostly(tape, lambda: {name(tape): value(tape)}),
+            "metadata": lambda: mostly(tape, lambda: tape.pick([odd, fork, question])(tape)),
             "extensions": lambda: value(tape),
             "referenceTaskIds": lambda: value(tape),
             "kind": lambda: mostly(tape, lambda: "message"),
@@ -248,7 +270,11 @@ def send(tape: Tape) -> Any:
         tape,
         {
             "configuration": lambda: mostly(
-                tape, lambda: {name(tape): value(tape) for _ in range(tape.number(4))}
+                tape,
+                lambda: (
+                    {name(tape): value(tape) for _ in range(tape.number(4))}
+                    | some(tape, {"ifGenerationMatch": lambda: leaf(tape)})
+                ),
             ),
             "metadata": lambda: value(tape),
             "tenant": lambda: leaf(tape),
@@ -262,7 +288,7 @@ def push_config(tape: Tape) -> Any:
     def at() -> Any:
         return tape.pick(
             [
-                "https://example.net/hook",
+                "http://127.0.0.1:9/hook",
                 "http://127.0.0.1/",
                 "//x",
                 "x" * 3_000,
@@ -320,6 +346,7 @@ def of_task(tape: Tape) -> Any:
         tape,
         {
             "historyLength": lambda: leaf(tape),
+            "currentGeneration": lambda: leaf(tape),
             "tenant": lambda: leaf(tape),
             "metadata": lambda: value(tape),
         },
