@@ -22,6 +22,8 @@ from tests.drive import refusal_of, state_of, text_of
 
 MIA = {"X-API-Key": "the-key-of-mia-0123456789"}
 BOB = {"X-API-Key": "the-key-of-bob-0123456789"}
+# A password is slow to check: on a busy machine ten of them take long enough for one guess more.
+ONE_A_MINUTE = Limits(failed_logins=1)
 
 
 def agent_of(skill):
@@ -43,7 +45,7 @@ async def test_calls_of_one_caller_are_limited(connect):
             await client.list(headers=MIA)
         refused = await refusal_of(client.list(headers=MIA))
         assert (status_of(refused), refused.detail["limit"]) == (429, "calls_per_s")
-        assert int(refused.headers["retry-after"]) == 100
+        assert 0 < int(refused.headers["retry-after"]) <= 100
         assert (await client.list(headers=BOB))["totalSize"] == 0
 
 
@@ -233,8 +235,8 @@ async def test_guesses_for_one_user_do_not_shut_out_another(connect):
     """Passwords are limited by name: they can be found by trying."""
     agent = Agent("HR", auth=Basic({"mia": "sesame", "bob": "swordfish"}))
     agent.skill(echo)
-    async with connect(agent) as client:
-        for n in range(12):
+    async with connect(agent, limits=ONE_A_MINUTE) as client:
+        for n in range(2):
             wrong = {"Authorization": basic("mia", f"guess-{n}")}
             refused = await refusal_of(client.list(headers=wrong))
         assert (status_of(refused), refused.detail["limit"]) == (429, "failed_logins")
@@ -356,9 +358,9 @@ async def test_behind_a_trusted_proxy_each_client_fails_for_itself(connect_rpc):
     """Over a real connection, with a password: one client's guesses are not another's."""
     agent = Agent("HR", auth=Basic({"mia": "sesame"}))
     agent.skill(echo)
-    async with connect_rpc(agent, trusted_proxies=["127.0.0.0/8"]) as client:
+    async with connect_rpc(agent, trusted_proxies=["127.0.0.0/8"], limits=ONE_A_MINUTE) as client:
         guess = {"Authorization": basic("mia", "x"), "X-Forwarded-For": "203.0.113.7"}
-        for _ in range(11):
+        for _ in range(2):
             refused = await refusal_of(client.list(headers=guess))
         assert refused.status == 429
         right = {"Authorization": basic("mia", "sesame")}

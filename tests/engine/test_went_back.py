@@ -38,11 +38,13 @@ class World:
         self._url = url
         self.store = PostgresStore
         self._schema = url.partition("schema=")[2].partition("&")[0]
-        self.go_on = asyncio.Event()
+        self.begin, self.go_on = asyncio.Event(), asyncio.Event()
+        self.begin.set()
         self.agent = Agent("Works")
 
         @self.agent.skill(durable=True)
         async def work(text: str, ctx: Context) -> str:
+            await self.begin.wait()
             for word in ("one", "two", "three"):
                 await ctx.step(asyncio.sleep, 0, name=word)
                 ctx.status(word)
@@ -142,15 +144,19 @@ async def test_who_reads_what_a_failover_lost_is_told_when_the_database_can_be_r
 
 
 async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and_reads_on(
-    world: World,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Both notice while the task is shorter than it was."""
     async with world.two() as (owner, other):
         task_id = await works(world, owner)
         reading = [await process.subscribed(task_id) for process in (owner, other)]
+        world.begin.clear()
         world.lose(task_id, rows=2)
         with pytest.raises(Refused, match=r"away for too long|not known"):
             await owner.send(message("another", returnImmediately=True))  # it notices
         await until(lambda: not owner.app._engine.tasks.trouble)
+        await until(lambda: caplog.text.count("entries, and had") == 2)
+        world.begin.set()
         world.go_on.set()
         assert text_of(await reaches(other, task_id, "TASK_STATE_COMPLETED")) == "x done"
         for frames in await asyncio.gather(*reading):

@@ -176,7 +176,7 @@ async def test_an_outcome_that_was_not_stored_at_first_delivers_nothing_again(
     answers, expected, letters, is_disabled = OUTCOMES[name]
     judge(hook, answers)
     async with served(store) as client:
-        faults = failing(store, SETTLE, times)
+        faults = await asyncio.to_thread(failing, store, SETTLE, times)
         inline = {"taskPushNotificationConfig": {"url": hook.url}, "returnImmediately": True}
         await client.send(say("go", configuration=inline))
         if times > 2:  # the time for which it was taken runs out meanwhile
@@ -198,7 +198,7 @@ async def test_an_endpoint_that_is_not_put_off_is_tried_as_often_and_not_oftener
     judge(hook, (500,) * (FAILURES + 1))
     settings = PushSettings(schedule_s=(0.0,) * (FAILURES + 3), breaker_s=0.05)
     async with served(store, settings) as client:
-        faults = failing(store, POSTPONE, times)
+        faults = await asyncio.to_thread(failing, store, POSTPONE, times)
         inline = {"taskPushNotificationConfig": {"url": hook.url}, "returnImmediately": True}
         await client.send(say("go", configuration=inline))
         async with asyncio.timeout(30):
@@ -213,21 +213,26 @@ async def test_an_endpoint_that_is_not_put_off_is_tried_as_often_and_not_oftener
 
 async def test_a_webhook_that_can_not_be_stored_is_refused_for_now(hook: Webhook) -> None:
     """503, not an internal error: its sender may try again."""
+
+    async def run(sql: str) -> None:
+        """Not in the loop: a change of the table waits for the server's transactions."""
+        await asyncio.to_thread(execute, sql)
+
     with schema_url() as url:
         store = PostgresStore(url)
         async with served(store) as client:
             task = (await client.send("go"))["task"]
             schema = store.options.schema
-            execute(
+            await run(
                 f"CREATE FUNCTION {schema}.fail() RETURNS trigger LANGUAGE plpgsql AS "
                 "$$ BEGIN RAISE EXCEPTION 'disk full' USING ERRCODE = '53100'; END $$"
             )
-            execute(
+            await run(
                 f"CREATE TRIGGER fails BEFORE INSERT OR DELETE ON {schema}.pushes "
                 f"FOR EACH STATEMENT EXECUTE FUNCTION {schema}.fail()"
             )
             refused = await refusal_of(client.create_push_config(task["id"], {"url": hook.url}))
             assert refused.reason == Unavailable.reason
-            execute(f"DROP TRIGGER fails ON {schema}.pushes")
+            await run(f"DROP TRIGGER fails ON {schema}.pushes")
             made = await client.create_push_config(task["id"], {"url": hook.url, "id": "c"})
             assert made["id"] == "c"
