@@ -117,6 +117,15 @@ async def test_several_agents_are_named():
             assert part in str(caught.value)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+async def test_the_agents_of_a_host_are_named_for_an_address_below_it(count):
+    """Even one may be another than the agent that was there."""
+    entries = [_entry("hr", url="/hr/card.json"), _entry("it", url="/it/card.json")][:count]
+    async with _host(entries) as host:
+        with pytest.raises(BadCard, match=rf"lists {count} agents?: 'hr' .*/hr/card\.json"):
+            await connect(f"{host}/agents/payroll")
+
+
 @pytest.mark.parametrize("entries", [[], "x", {}, [{"type": CARD}], [_entry("x", url=7)], None])
 async def test_a_catalog_without_agents_is_no_way(entries):
     async with _host(entries) as host:

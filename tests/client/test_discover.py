@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from accord.client import BadCard, Cards, Retry, connect
+from accord.client import NO_RETRY, BadCard, Cards, Retry, connect
 from accord.client.discovery.repair import read_card
+from accord.model import TooManyRequests, Unavailable
 from accord.net import Response
 from tests.client.peers import answer, card, scripted, task
 
@@ -59,6 +60,34 @@ async def test_places(place, asked):
     """The places agents put their cards, the likeliest first."""
     async with scripted(serve({place: card})) as peer, connect(peer.url + asked) as client:
         assert (await client.send("hello")).text == "17 crates"
+
+
+NO_AGENT = {"error": {"details": [{"reason": "NOT_FOUND", "domain": "a2a-protocol.org"}]}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (429, "", TooManyRequests),
+        (502, "", Unavailable),
+        (503, "", Unavailable),
+        (504, "", Unavailable),
+        (404, NO_AGENT, BadCard),
+    ],
+)
+async def test_an_agent_that_is_busy_or_gone_is_not_taken_for_the_agent_of_its_host(
+    status, body, error
+):
+    """That is another one, and must not be sent what is for this one."""
+    places = serve({PLAIN: card})
+
+    def handler(request):
+        is_below = request.path.startswith("/agents/dock")
+        return answer(body, status) if is_below else places(request)
+
+    async with scripted(handler) as peer:
+        with pytest.raises(error):
+            await connect(f"{peer.url}/agents/dock", retry=NO_RETRY)
 
 
 async def test_a_card_in_a_file_or_in_the_hand(tmp_path):

@@ -16,7 +16,7 @@ from jwt import PyJWK
 
 from accord import Agent, Caller, connect
 from accord.auth import Credentials, scheme
-from accord.client import NO_RETRY, ApiKey, Client, ConnectionLost
+from accord.client import NO_RETRY, ApiKey, BadCard, Client, ConnectionLost
 from accord.hub.gate.upstream import is_unanswered
 from accord.model import (
     A2AError,
@@ -434,6 +434,19 @@ async def _card(at: str, key: str) -> bytes:
     async with httpx.AsyncClient(trust_env=False) as http:
         answer = await http.get(f"{at}/.well-known/agent-card.json", headers={"X-API-Key": key})
         return answer.content
+
+
+async def test_a_message_for_an_agent_that_is_not_there_goes_to_no_other(tmp_path):
+    """The hub itself is an agent, which would pass it to whoever fits its words."""
+    async with served(agent_named()) as url, hub_at(tmp_path) as desk:
+        await desk.add(url)
+        await desk.call("DELETE", "/agents/echo")
+        await desk.add(url, name="other")
+        for name in ("echo", "echo/"):
+            with pytest.raises(BadCard, match="says that no agent is there"):
+                await connect(f"{desk.url}/agents/{name}", auth=ApiKey(desk.keys["admin"]))
+        found = await desk.call("POST", "/agents", {"url": f"{desk.url}/agents/echo"})
+        assert found.status in (401, 422)
 
 
 async def test_an_entry_is_reached_by_tenant_too(tmp_path):

@@ -49,12 +49,23 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _REDIRECTS = 3
 _NOT_NOW = (429, 502, 503, 504)
 _KEEP_S = 3600.0
+_DOMAIN = "a2a-protocol.org"  # of the reasons of errors
 
 _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
 # Returns what counts of a card, given as JSON with the place it was found at.
 Verify: TypeAlias = Callable[[Any, str], Awaitable[Any]]
+
+
+class _RefusalDetails(msgspec.Struct):
+    details: list[dict[str, Any]]
+
+
+class _Refusal(msgspec.Struct):
+    """An error over HTTP+JSON, as far as it is read here."""
+
+    error: _RefusalDetails
 
 
 class _CachedCard(msgspec.Struct):
@@ -174,6 +185,8 @@ async def get_card(
     tried: list[str] = []
     not_now: Response | None = None
     for place in _places(url):
+        if not_now is not None and _is_of_host(place, url):
+            break  # the agent is there, and what is for it must not be sent to another
         answer = await _get(place, http, budget, cards)
         if answer.status == 200 and _may_be_card(answer, place, url):
             if tried:
@@ -187,6 +200,10 @@ async def get_card(
             raise PermissionDenied(
                 f"{safe_url(place)}: the agent refuses these credentials for its card"
             )
+        if _says_no_agent(answer):
+            # The card of the host itself is that of another agent, which must not be sent what is
+            # for this one.
+            raise BadCard(safe_url(url), "its server says that no agent is there", cause="missing")
         tried.append(f"{safe_url(place)} (HTTP {answer.status})")
         if answer.status in _NOT_NOW:
             not_now = answer
@@ -203,11 +220,25 @@ async def get_card(
     raise BadCard(safe_url(url), what, cause="missing")
 
 
+def _says_no_agent(answer: Response) -> bool:
+    """Return whether a server of several agents says that there is none at an address. Most servers
+    that answer with 404 know nothing of agents.
+    """
+    try:
+        error = msgspec.json.decode(answer.body, type=_Refusal).error
+    except msgspec.MsgspecError:
+        return False
+    return answer.status == 404 and any(
+        (one.get("reason"), one.get("domain")) == ("NOT_FOUND", _DOMAIN) for one in error.details
+    )
+
+
 async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) -> CardFile | None:
     """Return the card of the one agent that the catalog of this host lists; None if it lists none.
 
     Raises:
-        BadCard: It lists several; names them.
+        BadCard: It lists several, or `url` has a path, so that the one may be another agent; names
+          them.
     """
     where = parse_url(url)
     if where.path.endswith(".json") or "/.well-known/" in where.path:
@@ -220,13 +251,13 @@ async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) ->
     if not listed:
         tried.append(f"{safe_url(place)} (which lists no agent)")
         return None
-    if len(listed) > 1:
+    if len(listed) > 1 or where.path.rstrip("/"):
         names = ", ".join(f"{agent.name!r} ({safe_url(agent.url)[:200]})" for agent in listed[:20])
         more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
         raise BadCard(
             safe_url(url),
-            f"its catalog lists {len(listed)} agents: {names}{more}; connect to the card of one of "
-            "them",
+            f"its catalog lists {len(listed)} agent{'s' * (len(listed) > 1)}: {names}{more}; connect "
+            "to the card of one of them",
             cause="several",
         )
     if listed[0].card is not None:
@@ -384,6 +415,11 @@ def _places(url: str) -> list[str]:
     if path:
         found.insert(2, url)
     return found
+
+
+def _is_of_host(place: str, url: str) -> bool:
+    """Return whether a place is one of the host itself, and `url` an address below it."""
+    return parse_url(place).path in PLACES and bool(parse_url(url).path.rstrip("/"))
 
 
 def _may_be_card(answer: Response, place: str, url: str) -> bool:
