@@ -256,8 +256,8 @@ async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) ->
         more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
         raise BadCard(
             safe_url(url),
-            f"its catalog lists {len(listed)} agent{'s' * (len(listed) > 1)}: {names}{more}; connect "
-            "to the card of one of them",
+            f"its catalog lists {len(listed)} agent{'s' * (len(listed) > 1)}: {names}{more}; "
+            "connect to the card of one of them",
             cause="several",
         )
     if listed[0].card is not None:
