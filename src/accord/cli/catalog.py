@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from ..client.discovery import CATALOG_PLACE, CatalogFault, ListedAgent, walk_catalog
-from ..net import AgentFault, Network, Proxies, Request, client_tls
+from ..client.discovery import CATALOG_PLACE, ByOrigin, CatalogFault, ListedAgent, walk_catalog
+from ..net import AgentFault, Http, Network, Proxies, Request, client_tls, origin_of
 from .advice import Failure
 
 __all__ = ["CATALOG", "resolve_reference"]
@@ -83,25 +83,30 @@ def _shown(agent: ListedAgent) -> str:
 
 
 async def _agents(catalog: str, ca: str | None) -> list[ListedAgent]:
-    """The agents of a catalog, and of those it names."""
-    network = Network(
-        connect_s=TIMEOUT_S,
-        lost_s=30.0,
-        tls=client_tls(ca) if ca is not None else None,
-        proxies=Proxies.from_environment(),
-    )
+    """The agents of a catalog, and of those it names. A catalog of a public host is a stranger's
+    word: those it names are in no private network. What a file names is up to its owner.
+    """
+    tls = client_tls(ca) if ca is not None else None
+
+    def network(**options: Any) -> Network:
+        return Network(connect_s=TIMEOUT_S, lost_s=30.0, tls=tls, **options)
+
+    http = ByOrigin(network(proxies=Proxies.from_environment()), lambda guard: network(guard=guard))
+    place = _address(catalog)
     try:
-        found = walk_catalog(functools.partial(_read, network), _address(catalog))
+        if "://" in place:
+            http.origin = origin_of(place)
+        found = walk_catalog(functools.partial(_read, http), place)
         return [agent async for agent in found if agent is not None]
     except CatalogFault as error:
         raise Failure(f"{catalog}: {error}", code="A2ACLI_ERR_CARD_INVALID") from None
     except AgentFault as error:
         raise Failure(str(error), code="A2ACLI_ERR_UNREACHABLE") from None
     finally:
-        await network.close()
+        await http.close()
 
 
-async def _read(network: Network, place: str) -> Any:
+async def _read(http: Http, place: str) -> Any:
     if "://" not in place:
         try:
             text = await asyncio.to_thread(lambda: Path(place).expanduser().read_bytes())
@@ -111,7 +116,7 @@ async def _read(network: Network, place: str) -> Any:
                 code="A2ACLI_ERR_CARD_NOT_FOUND",
             ) from None
     else:
-        answer = await network.fetch(Request("GET", place, TIMEOUT_S), limit=MAX_BYTES)
+        answer = await http.fetch(Request("GET", place, TIMEOUT_S), limit=MAX_BYTES)
         if answer.status != 200:
             raise Failure(
                 f"the catalog {place} answers with HTTP status {answer.status}",
