@@ -378,7 +378,8 @@ async def test_json_that_names_bytes_that_are_not_there_spoils_no_answer() -> No
         marker = f"accord-file:{place.rpartition('/')[2]}/0/1000"
         reply = await client.send([File(b"x"), {"url": marker}], skill="size")
         assert reply.text.startswith("1 ")
-        assert (await client.get(reply.task_id)).history[0].parts[1].data == {"url": place}
+        found = (await client.get(reply.task_id)).history[0].parts[1].data
+        assert found == {"url": f"{place}?range=0-1000"}
 
 
 async def test_a_file_of_a_moment_ago_has_no_more_bytes_than_it_has() -> None:
@@ -432,6 +433,46 @@ async def test_ranges() -> None:
 
 
 # Uploads
+
+
+async def test_the_address_of_a_piece_is_that_of_a_file_of_its_own() -> None:
+    """It has an ETag and ranges of its own, and no digest: that of the file is not its."""
+    data = pattern(10_000)
+    async with served(agent_of()) as (_, url):
+        place = await upload(url, MIA, data)
+        piece = f"{place}?range=3000-5000"
+        status, found, body = await fetch(piece, MIA)
+        assert (status, body) == (200, data[3000:5000])
+        assert "repr-digest" not in found
+        etag = found["etag"]
+        assert (await fetch(piece, {**MIA, "If-None-Match": etag}))[0] == 304
+        assert (await fetch(place, {**MIA, "If-None-Match": etag}))[0] == 200
+        rest = {**MIA, "Range": "bytes=1500-", "If-Range": etag}
+        status, found, body = await fetch(piece, rest)
+        assert (status, body) == (206, data[4500:5000])
+        assert found["content-range"] == "bytes 1500-1999/2000"
+        assert (await fetch(piece, {**MIA, "Range": "bytes=2000-"}))[0] == 416
+        for wrong in ("5000-3000", "0-10001"):
+            assert (await fetch(f"{place}?range={wrong}", MIA))[0] == 416
+
+
+@pytest.mark.parametrize("length", [10_001, 999_999_999_999_999])
+async def test_a_link_of_a_stranger_changes_no_file(length: int) -> None:
+    """A skill that gives back a link it was told may be told one in our own scheme."""
+    agent, data = agent_of(), pattern(10_000)
+
+    @agent.skill
+    async def link(url: str) -> File:
+        """Give a link."""
+        return File(url=url)
+
+    async with served(agent) as (_, url), client_of(url, headers=BOB) as bob:
+        place = await upload(url, MIA, data)
+        id_ = place.rpartition("/")[2]
+        reply = await bob.send(f"accord-file:{id_}/0/{length}", skill="link")
+        assert place not in repr(reply.task)
+        assert (await fetch(place, MIA))[2] == data
+        assert await upload(url, MIA, data)  # her files are as many bytes as they were
 
 
 async def test_an_upload_goes_on_where_it_was_cut() -> None:
@@ -624,7 +665,7 @@ async def test_nobody_adds_to_a_file_that_an_agent_writes() -> None:
         async for event in client.stream("now", skill="slow"):
             if going_on.is_set() or not hasattr(event, "artifact"):
                 continue
-            place = str(event.artifact.parts[0].url)
+            place = str(event.artifact.parts[0].url).partition("?")[0]  # of all of it
             for verb in ("PATCH", "DELETE"):
                 status, headers, _ = await fetch(
                     place, MIA | {"Upload-Offset": "300000"}, verb, b"evil"

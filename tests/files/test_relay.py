@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from accord import Agent, BodyTooLarge, File, connect
-from accord.model import FILES, A2AError, Limits, TaskState
+from accord import Agent, BodyTooLarge, Context, File, connect
+from accord.client import Client
+from accord.model import FILES, A2AError, ArtifactUpdate, Limits, Part, TaskState
 from tests.files.test_files import BOB, MB, agent_of, fetch, names_in, pattern, served, upload
 
 
@@ -32,6 +35,117 @@ async def test_files_go_through_a_relay(tmp_path: Path) -> None:
             whole = b"".join(bytes([n]) * 50_000 for n in range(9))
             assert await chunked.files[0].read() == whole
     assert names_in(tmp_path) == ["back.mp4", "film.mp4"]
+
+
+SIZES = {
+    "large": [300_000] * 4,
+    "small": [50_000] * 9,
+    "small first": [50_000, 300_000, 50_000, 400_000],
+    "large first": [300_000, 50_000, 50_000, 400_000, 10],
+}
+
+
+class Writer:
+    """An agent that writes a file in pieces, each when it may."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.pieces = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
+        self.whole = b"".join(self.pieces)
+        self.may_go_on = asyncio.Event()
+        self.stops_before = len(sizes)
+        self.agent = Agent("Writer", description="Writes.")
+        self.agent.skill(self.give)
+        self.agent.skill(self.write)
+
+    async def give(self, text: str) -> AsyncIterator[bytes]:
+        """Yield a file."""
+        for n, piece in enumerate(self.pieces):
+            await self._turn(n)
+            yield piece
+
+    async def write(self, text: str, ctx: Context) -> str:
+        """Write a file."""
+        async with ctx.file("all.bin") as file:
+            for n, piece in enumerate(self.pieces):
+                await self._turn(n)
+                await file.write(piece)
+        return "done"
+
+    async def _turn(self, n: int) -> None:
+        if n == self.stops_before:
+            await self.may_go_on.wait()
+
+
+@pytest.mark.parametrize("skill", ["give", "write"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=list(SIZES))
+@pytest.mark.parametrize("is_relayed", [False, True], ids=["agent", "relay"])
+async def test_pieces_of_any_size_are_one_file(
+    is_relayed: bool, sizes: list[int], skill: str
+) -> None:
+    """Large pieces go by address: each address gives its piece, and the last all of it."""
+    writer = Writer(sizes)
+    async with AsyncExitStack() as stack:
+        _, url = await stack.enter_async_context(served(writer.agent))
+        if is_relayed:
+            relay = await asyncio.to_thread(Agent.proxy, url, name="Relay")
+            _, url = await stack.enter_async_context(served(relay))
+        client = await stack.enter_async_context(connect(url))
+        reply = await client.send("go", skill=skill)
+        assert reply.ok, reply
+        (file,) = reply.files
+        assert await file.read() == writer.whole
+        stream = client.stream("go", skill=skill)
+        parts = [
+            part
+            async for event in stream
+            if isinstance(event, ArtifactUpdate)
+            for part in event.artifact.parts
+        ]
+        pieces = [
+            await content_of(client, part)
+            for part in parts
+            if isinstance(part.raw, bytes) or isinstance(part.url, str)
+        ]
+        assert b"".join(pieces) == writer.whole
+        (file,) = stream.reply.files
+        assert await file.read() == writer.whole
+
+
+@pytest.mark.parametrize("skill", ["give", "write"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=list(SIZES))
+async def test_a_relay_that_is_restarted_in_the_middle_of_a_file_has_all_of_it(
+    sizes: list[int], skill: str, tmp_path: Path
+) -> None:
+    writer = Writer(sizes)
+    writer.stops_before = 2
+    store = f"sqlite:///{tmp_path}/relay.db"
+    async with served(writer.agent) as (_, behind):
+        relay = await asyncio.to_thread(Agent.proxy, behind, name="Relay")
+        async with served(relay, store=store) as (_, url), connect(url) as client:
+            stream = client.stream("go", skill=skill)
+            async for event in stream:
+                if isinstance(event, ArtifactUpdate) and await size_of(client, event) > 0:
+                    break
+            task_id = stream.task_id
+        relay = await asyncio.to_thread(Agent.proxy, behind, name="Relay")
+        async with served(relay, store=store) as (_, url), connect(url) as client:
+            writer.may_go_on.set()
+            reply = await client.wait(task_id)
+            assert reply.ok, reply
+            (file,) = reply.files
+            assert await file.read() == writer.whole
+
+
+async def content_of(client: Client, part: Part) -> bytes:
+    if isinstance(part.raw, bytes):
+        return part.raw
+    assert isinstance(part.url, str)
+    with await client.open_file(part.url) as file:
+        return file.read()
+
+
+async def size_of(client: Client, event: ArtifactUpdate) -> int:
+    return sum([len(await content_of(client, part)) for part in event.artifact.parts])
 
 
 async def test_a_path_of_a_stranger_is_no_file_of_ours() -> None:

@@ -96,6 +96,7 @@ class Files:
         self._recent_bytes = 0
         self._hashes: OrderedDict[str, tuple[int, Any]] = OrderedDict()
         self._own: OrderedDict[tuple[Namespace, str], None] = OrderedDict()
+        self._lengths: OrderedDict[str, int] = OrderedDict()  # of finished files
         self._busy: set[str] = set()  # uploads that are written right now
         self._beginning = asyncio.Lock()
         self._giving = asyncio.Lock()
@@ -335,6 +336,22 @@ class Files:
             return False
         self._know(namespace, id)
         return True
+
+    async def is_whole(self, reference: FileReference) -> bool:
+        """Whether a reference is to all that its file will ever have. Remembered for finished
+        files: they never change.
+        """
+        if reference.start:
+            return False
+        length = self._lengths.get(reference.id)
+        if length is None:
+            file = await self.index.find(reference.id)
+            if file is None or not file.is_finished:
+                return False
+            length = self._lengths[file.id] = file.length
+            if len(self._lengths) > 10_000:
+                self._lengths.popitem(last=False)
+        return reference.length == length
 
     def read(self, id: str, start: int, stop: int) -> AsyncIterator[bytes]:
         """Yield bytes of a file, in pieces."""

@@ -103,7 +103,8 @@ class Giver:
             if data is not None:
                 to.left -= reference.length
                 return b'"raw":"%b"' % b64encode(data)
-        return b'"url":"%b"' % self.url(reference, to.address).encode()
+        is_whole = await self._files.is_whole(reference)
+        return b'"url":"%b"' % self.url(reference, to.address, is_whole=is_whole).encode()
 
     @property
     def can_sign(self) -> bool:
@@ -114,10 +115,10 @@ class Giver:
             return False
         return True
 
-    def url(self, reference: FileReference, address: Address) -> str:
+    def url(self, reference: FileReference, address: Address, *, is_whole: bool) -> str:
         """Return the address of a file, or of a piece of one."""
         options = []
-        if reference.start:
+        if not is_whole:
             options.append(f"range={reference.start}-{reference.start + reference.length}")
         if address.is_signed and self.can_sign:
             options.append(f"key={self.sign(reference.id)}")

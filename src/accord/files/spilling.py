@@ -119,7 +119,8 @@ def uses_of(parts: list[Part]) -> list[FileUse]:
     for part in parts:
         if part.url is UNSET or (reference := FileReference.parse(part.url)) is None:
             continue
-        uses.append(FileUse(reference.id, reference.start + reference.length))
+        # How long a file is, only who writes it says: a part's URL may be a stranger's.
+        uses.append(FileUse(reference.id, 0))
     return uses
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 from .reference import FILE_SCHEME, FileReference
 from .task import Part
 
-__all__ = ["MAX_FETCHED", "File", "OpenUrl", "OpeningFile", "PathPart"]
+__all__ = ["MAX_FETCHED", "File", "OpenPart", "OpenUrl", "OpeningFile", "PathPart"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,14 @@ class PathPart(Part):
             filename=self.filename,
             media_type=self.media_type,
         )
+
+
+class OpenPart(Part):
+    """A part that is an open file, which is closed when it is stored. For what is passed on of
+    another agent. As with `PathPart`, what a stranger wrote can never become one.
+    """
+
+    file: Any = None  # a binary file
 
 
 class File:

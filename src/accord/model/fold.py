@@ -7,7 +7,7 @@ from .limits import Limits
 from .reference import chunk_offset
 from .task import FINAL, ArtifactUpdate, Event, Part, Task
 
-__all__ = ["Fold"]
+__all__ = ["Fold", "join_files"]
 
 
 class Fold:
@@ -101,17 +101,56 @@ class Fold:
         if known is None or not known.parts:
             return False
         last = known.parts[-1]
+        if not isinstance(last.url, str) and not isinstance(last.raw, bytes):
+            return False
         if isinstance(part.url, str):  # it has become too large to be sent as bytes
             self._bytes.pop(chunk.artifact_id, None)
-            known.parts[-1] = replace(part, url=_without_range(part.url), metadata=None)
+            known.parts[-1] = replace(last, raw=UNSET, url=_without_range(part.url))
             return True
-        if isinstance(last.url, str):
-            return True  # its address stands for all of it
-        if not isinstance(part.raw, bytes) or not isinstance(last.raw, bytes):
+        if isinstance(last.url, str):  # its address stands for all of it
+            known.parts[-1] = replace(last, url=_without_range(last.url))
+            return True
+        if not isinstance(part.raw, bytes):
             return False
+        assert isinstance(last.raw, bytes)  # else it has an address
         pieces = self._bytes.setdefault(chunk.artifact_id, [last.raw])
         pieces.append(part.raw)
         return True
+
+
+def join_files(parts: list[Part]) -> list[Part]:
+    """Return `parts` with the chunks of a file as one. If there is nothing to join, the list that
+    is returned is the one given; the parts given are never changed.
+    """
+    joined: list[Part] = []
+    chunks: list[bytes] = []  # to be added to the last part
+    for part in parts:
+        last = joined[-1] if joined else None
+        if (
+            last is None
+            or chunk_offset(part.metadata) is None
+            or not (isinstance(last.url, str) or isinstance(last.raw, bytes))
+        ):
+            _close(joined, chunks)
+            joined.append(part)
+        elif isinstance(last.url, str) or isinstance(part.url, str):
+            chunks.clear()  # an address stands for all of it
+            place = part.url if isinstance(part.url, str) else last.url
+            assert isinstance(place, str)  # one of the two
+            joined[-1] = replace(last, raw=UNSET, url=_without_range(place))
+        elif isinstance(part.raw, bytes):
+            chunks.append(part.raw)
+    _close(joined, chunks)
+    return joined if len(joined) < len(parts) else parts
+
+
+def _close(joined: list[Part], chunks: list[bytes]) -> None:
+    """Add chunks to the last part."""
+    if chunks:
+        first = joined[-1].raw
+        assert isinstance(first, bytes)  # whoever collected them has looked
+        joined[-1] = replace(joined[-1], raw=b"".join([first, *chunks]))
+        chunks.clear()
 
 
 def _without_range(url: str) -> str:

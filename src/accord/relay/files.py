@@ -5,6 +5,7 @@ names it, so that callers need no way to the other agent, and can read it while 
 """
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
@@ -18,14 +19,18 @@ from ..model import (
     ArtifactUpdate,
     FileReference,
     Message,
+    OpenPart,
     Part,
     PathPart,
     StatusUpdate,
     Task,
+    chunk_offset,
 )
 from ..net import FileTooLarge
 
 __all__ = ["RelayedFiles"]
+
+_IN_MEMORY = 1 << 20  # of a file on its way; the rest is on the disk
 
 
 class RelayedFiles:
@@ -46,6 +51,8 @@ class RelayedFiles:
     async def brought(self, event: Any) -> Any:
         """Return an event with references to files of ours instead of addresses there."""
         match event:
+            case ArtifactUpdate() if _is_piece(event):
+                return await self._piece(event)
             case ArtifactUpdate():
                 parts = await self._bring(event.artifact.parts)
                 if parts is not event.artifact.parts:
@@ -85,17 +92,51 @@ class RelayedFiles:
         if (known := self._brought.get(place)) is not None:
             return known
         file = files.grow(self._run.log.namespace, part.filename, part.media_type)
-        limit = files.limits.file_size
-        try:
-            reference = file.add_file(await client.open_file(part.url, limit))
-        except FileTooLarge:
-            raise file_too_large(limit) from None
+        reference = file.add_file(await _opened(files, client, part.url))
         file.is_finished = True
         await file.flush()
         self._run.log.refer_to(file.id, file.use)
         made = replace(part, url=reference.url)
         self._brought[place] = made
         return made
+
+    async def _piece(self, event: ArtifactUpdate) -> ArtifactUpdate:
+        """Return a piece of a file that grows, as one that our own file grows by."""
+        files, client, (part,) = self._files, self.client, event.artifact.parts
+        if files is None or client is None:
+            return event
+        if isinstance(part.url, str):
+            if not client.has_file(part.url):
+                return event
+            part = _with_file(part, await _opened(files, client, part.url))
+        offset = chunk_offset(part.metadata)
+        artifact = event.artifact
+        if offset is None or self._run.output.grows_at(artifact.artifact_id, offset):
+            return replace(event, artifact=replace(artifact, parts=[part]))
+        return await self._begun_again(files, event, part, offset)
+
+    async def _begun_again(
+        self, files: Files, event: ArtifactUpdate, part: Part, offset: int
+    ) -> ArtifactUpdate:
+        """Return a piece together with what is before it: nobody can add to that file any more,
+        for example since a restart.
+        """
+        id_ = event.artifact.artifact_id
+        artifacts = [] if self._run.is_pending else self._run.log.snapshot().task.artifacts
+        known = next((one for one in artifacts if one.artifact_id == id_), None)
+        before = FileReference.parse(known.parts[-1].url) if known and known.parts else None
+        if known is None or before is None or before.start or before.length < offset:
+            return replace(event, artifact=replace(event.artifact, parts=[part]))
+        whole = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  who stores it closes it
+        async for data in files.read(before.id, 0, offset):
+            await asyncio.to_thread(whole.write, data)
+        if isinstance(part, OpenPart):
+            with part.file:
+                await asyncio.to_thread(shutil.copyfileobj, part.file, whole)
+        elif isinstance(part.raw, bytes):
+            whole.write(part.raw)
+        parts = [*known.parts[:-1], _with_file(known.parts[-1], whole)]
+        return replace(event, append=False, artifact=replace(known, parts=parts))
 
     # To the other agent
 
@@ -127,6 +168,36 @@ class RelayedFiles:
         temporary, self._temporary = self._temporary, []
         for file in temporary:
             file.close()
+
+
+async def _opened(files: Files, client: Client, url: str) -> IO[bytes]:
+    """Fetch a file of the other agent, up to the size that files may have here."""
+    limit = files.limits.file_size
+    try:
+        return await client.open_file(url, limit)
+    except FileTooLarge:
+        raise file_too_large(limit) from None
+
+
+def _with_file(part: Part, file: Any) -> OpenPart:
+    return OpenPart(
+        url="file:",
+        file=file,
+        metadata=part.metadata,
+        filename=part.filename,
+        media_type=part.media_type,
+    )
+
+
+def _is_piece(event: ArtifactUpdate) -> bool:
+    """Whether an event is a piece of a file that comes in several."""
+    if len(event.artifact.parts) != 1:
+        return False
+    (part,) = event.artifact.parts
+    if event.append and chunk_offset(part.metadata) is not None:
+        return isinstance(part.raw, bytes) or isinstance(part.url, str)
+    is_begun = not event.append and not event.last_chunk
+    return is_begun and isinstance(part.url, str) and "range=" in part.url.partition("?")[2]
 
 
 def _without_key(url: str) -> str:

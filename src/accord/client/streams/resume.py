@@ -27,6 +27,7 @@ from ...model import (
     TaskNotFound,
     TaskState,
     TaskStatus,
+    join_files,
     join_text,
     whole_number,
 )
@@ -153,12 +154,12 @@ class Stream:
                 self._is_blind = False
                 await self._fetch_task()
             else:
-                self._join_texts()
+                self._join_chunks()
                 await self._let_go()
                 raise StopAsyncIteration
         event, self.cursor = self._ready.popleft()
         if self._is_over and not self._ready and not self._is_blind:
-            self._join_texts()  # the last event: many readers stop here, without asking for the end
+            self._join_chunks()  # the last event: many readers stop here, and ask for no end
         return event
 
     async def text(self) -> AsyncIterator[str]:
@@ -227,14 +228,14 @@ class Stream:
 
     # Reading
 
-    def _join_texts(self) -> None:
-        """Make one text of the chunks in the task. Once, at the end: after every chunk the cost
-        would be quadratic.
+    def _join_chunks(self) -> None:
+        """Make one text, or one file, of the chunks in the task. Once, at the end: after every
+        chunk the cost would be quadratic.
         """
         for artifact in self.task.artifacts if self._chunked and self.task is not None else ():
             # Else its parts are what its agent wanted them to be.
             if artifact.artifact_id in self._chunked:
-                artifact.parts = join_text(artifact.parts)
+                artifact.parts = join_files(join_text(artifact.parts))
 
     async def _more_in_time(self, timeout_s: float) -> None:
         """As `_more`, until all of the stream has taken longer than its reader allows."""

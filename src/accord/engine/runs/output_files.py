@@ -5,7 +5,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...files import Files, GrowingFile, is_large
-from ...model import A2AError, InvalidAgentResponse, Message, Part, PathPart, chunk_offset
+from ...model import (
+    A2AError,
+    InvalidAgentResponse,
+    Message,
+    OpenPart,
+    Part,
+    PathPart,
+    chunk_offset,
+)
 from ..durable import Send
 from ..log import Log
 
@@ -33,7 +41,7 @@ class OutputFiles:
         """
         artifact, parts = send.artifact, send.artifact.parts
         is_chunk = send.append or not send.last_chunk
-        if is_chunk and len(parts) == 1 and isinstance(parts[0].raw, bytes):
+        if is_chunk and len(parts) == 1 and _has_bytes(parts[0]):
             part = parts[0]
             if is_said and send.append:
                 part = self._continued(artifact.artifact_id, part)
@@ -48,10 +56,15 @@ class OutputFiles:
 
     def _continued(self, artifact_id: str, part: Part) -> Part:
         """A chunk of another agent's: plain, if it says that it goes on where our file ends."""
-        file, offset = self._growing.get(artifact_id), chunk_offset(part.metadata)
-        if file is None or offset != file.length:
+        offset = chunk_offset(part.metadata)
+        if offset is None or not self.grows_at(artifact_id, offset):
             return part
         return replace(part, metadata=None)
+
+    def grows_at(self, artifact_id: str, offset: int) -> bool:
+        """Whether the file of an artifact can be added to, and has so many bytes."""
+        file = self._growing.get(artifact_id)
+        return file is not None and file.length == offset
 
     def message(self, message: Message) -> Message:
         """Return a message with references instead of many bytes."""
@@ -72,7 +85,7 @@ class OutputFiles:
     def _parts(self, parts: list[Part]) -> list[Part]:
         made: list[Part] | None = None
         for n, part in enumerate(parts):
-            if isinstance(part, PathPart) or is_large(part):
+            if isinstance(part, PathPart | OpenPart) or is_large(part):
                 made = list(parts) if made is None else made
                 made[n] = self._whole(part)
         return parts if made is None else made
@@ -97,6 +110,8 @@ class OutputFiles:
             if isinstance(part, PathPart):
                 # Opened now: its maker may delete it as soon as it is said.
                 reference = file.add_file(Path(part.path).open("rb"))  # noqa: SIM115
+            elif isinstance(part, OpenPart):
+                reference = file.add_file(part.file)
             else:
                 assert isinstance(part.raw, bytes)  # whoever calls this has looked
                 reference = file.add(part.raw)
@@ -112,6 +127,10 @@ class OutputFiles:
         )
 
 
+def _has_bytes(part: Part) -> bool:
+    return isinstance(part.raw, bytes) or isinstance(part, OpenPart)
+
+
 def _is_plain(part: Part) -> bool:
     """Whether a part is bytes that say nothing else of themselves but their media type."""
-    return isinstance(part.raw, bytes) and part.metadata is None and not part.filename
+    return _has_bytes(part) and part.metadata is None and not part.filename

@@ -421,6 +421,10 @@ class TaskOutput:
             self._files = OutputFiles(self._file_store, self._log)
         return self._files
 
+    def grows_at(self, artifact_id: str, offset: int) -> bool:
+        """Whether a chunk at this place goes on with the file of an artifact of this run."""
+        return self._files is not None and self._files.grows_at(artifact_id, offset)
+
     def stored_file(self, part: Part) -> Part:
         """Return the part of a file as the log holds it: its bytes are stored if they are many."""
         files = self._output_files()

@@ -122,18 +122,29 @@ class FilesEndpoint:
         is_head = request.target.verb == "HEAD"
         if not file.is_finished and is_head:
             return HttpResponse(204, headers=self._state_of(file))
-        etag = f'"{file.sha256.hex()}"' if file.is_finished else ""
-        headers = (*_SAFE, *_described(file, etag))
+        piece = _piece_of(request)
+        first, last = piece if piece is not None else (0, file.length)
+        if not first <= last <= file.length:
+            return _no_such_range(file.length)
+        headers = (*_SAFE, *_described(file))
+        etag = ""
+        if piece is not None:  # its bytes never change, and the digest is not of them
+            etag = f'"{id_}-{first}-{last}"'
+        elif file.is_finished:
+            etag = f'"{file.sha256.hex()}"'
+            headers = (*headers, (b"repr-digest", b"sha-256=:%b:" % b64encode(file.sha256)))
+        if etag:
+            headers = (*headers, (b"etag", etag.encode()))
         if etag and etag in request.headers.get(b"if-none-match", b"").decode("latin-1"):
             return HttpResponse(304, headers=headers)
-        start, stop, status = _wanted(request, file, etag)
+        size = last - first
+        start, stop, status = _wanted(request, size, etag)
         if stop < 0:
-            size = b"bytes */%d" % file.length
-            return HttpResponse(416, headers=(*_SAFE, (b"content-range", size)))
+            return _no_such_range(size)
         if status == 206:
-            place = b"bytes %d-%d/%d" % (start, stop - 1, file.length)
+            place = b"bytes %d-%d/%d" % (start, stop - 1, size)
             headers = (*headers, (b"content-range", place))
-        pieces = None if is_head else self._files.give(id_, start, stop)
+        pieces = None if is_head else self._files.give(id_, first + start, first + stop)
         return SizedResponse(status, stop - start, headers, pieces)
 
     async def _readable(self, request: HttpRequest, id_: str) -> StoredFile | None:
@@ -256,15 +267,20 @@ async def _only(body: bytes) -> AsyncIterator[bytes]:
         yield body
 
 
-def _wanted(request: HttpRequest, file: StoredFile, etag: str) -> tuple[int, int, int]:
+def _piece_of(request: HttpRequest) -> tuple[int, int] | None:
+    """The piece of a file that an address names; None if it names all of it."""
+    found = _PIECE.fullmatch(query_of(request.target).get("range", [""])[0])
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+def _no_such_range(length: int) -> HttpResponse:
+    return HttpResponse(416, headers=(*_SAFE, (b"content-range", b"bytes */%d" % length)))
+
+
+def _wanted(request: HttpRequest, length: int, etag: str) -> tuple[int, int, int]:
     """The range a request asks for, and the status of its answer; with no such range it ends
     at -1.
     """
-    length = file.length
-    piece = _PIECE.fullmatch(query_of(request.target).get("range", [""])[0])
-    if piece is not None:
-        start, stop = int(piece[1]), int(piece[2])
-        return (start, stop, 200) if start <= stop <= length else (0, -1, 416)
     found = _RANGE.fullmatch(request.headers.get(b"range", b"").decode("latin-1").strip())
     if_range = request.headers.get(b"if-range", b"").decode("latin-1").strip()
     if found is None or (if_range and if_range != etag) or not (found[1] or found[2]):
@@ -279,20 +295,13 @@ def _wanted(request: HttpRequest, file: StoredFile, etag: str) -> tuple[int, int
     return (start, stop, 206) if start < stop else (0, -1, 416)
 
 
-def _described(file: StoredFile, etag: str) -> Pairs:
+def _described(file: StoredFile) -> Pairs:
     kind = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else _PLAIN
     name = "".join(c for c in file.name if c.isprintable() and c not in '/\\"')[:200]
     disposition = "attachment"
     if name:
         disposition += f"; filename*=UTF-8''{quote(name, safe='')}"
-    headers: Pairs = (
-        (b"content-type", kind.encode()),
-        (b"content-disposition", disposition.encode()),
-    )
-    if not etag:
-        return headers
-    digest = b"sha-256=:%b:" % b64encode(file.sha256)
-    return (*headers, (b"etag", etag.encode()), (b"repr-digest", digest))
+    return ((b"content-type", kind.encode()), (b"content-disposition", disposition.encode()))
 
 
 def _name_of(disposition: str) -> str:
