@@ -388,11 +388,16 @@ def _new_link(app: "App", address: str) -> str:
 
     from .console import BrowserSessions, link_of
 
-    return link_of(address, asyncio.run(BrowserSessions(app.engine.tasks.store.logins).new_link()))
+    sessions = BrowserSessions(app.engine.tasks.store.logins)
+    return link_of(address, asyncio.run(sessions.first_link()))
 
 
 def _show_link(link: str, console: "bool | Callable[[str], None]") -> None:
-    """Pass the link of the console to the callback, or print it."""
+    """Pass the link of the console to the callback, or print it. There is none if it could not be
+    stored.
+    """
+    if not link:
+        return
     if callable(console):
         console(link)
     else:

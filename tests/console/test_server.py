@@ -6,6 +6,7 @@ import gc
 import gzip
 import json
 import re
+import sqlite3
 import sys
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from accord import Agent, File, connect
 from accord.auth import ApiKeys
-from accord.console import Console
+from accord.console import Console, link_of
 from accord.console.exchanges import BODY_BYTES, Exchanges
 from accord.console.login import MOST, BrowserSessions
 from accord.console.pages import Pages
@@ -470,6 +471,72 @@ async def test_a_page_that_is_open_when_the_server_stops_is_no_fault(caplog):
             await stream.content.read()
         stream.close()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"])
+async def test_a_link_that_can_not_be_stored_keeps_nobody_from_being_served(
+    tmp_path, place, caplog
+):
+    """The disk may be full. The agent is there all the same, and a link can be made later."""
+    with contextlib.ExitStack() as ends:
+        if place == "sqlite":
+            url, break_, mend = _full_file(tmp_path / "tasks.db")
+        else:
+            url = ends.enter_context(postgres.schema_url())
+            break_, mend = _full_table(url)
+        clerk_ = Agent("Clerk")
+
+        @clerk_.skill
+        async def echo(text: str) -> str:
+            return text
+
+        first = clerk_.app(store=url, push=False)
+        await first.open()  # makes the tables
+        await first.close()
+        await asyncio.to_thread(break_)
+        app = clerk_.app(store=url, push=False)
+        console = Console(app)
+        console.attach(app)
+        async with (
+            app.serving() as served_at,
+            aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client,
+            connect(served_at) as caller,
+        ):
+            assert (await caller.send("hello")).text == "hello"
+            assert console.link(served_at) == ""
+            assert "there is no link to the console now" in caplog.text
+            assert "accord console link" in caplog.text
+            await asyncio.to_thread(mend)
+            link = link_of(served_at, await console.logins.new_link())
+            assert await log_in(client, link) == 200
+
+
+def _full_file(path):
+    """A SQLite file, how to have it store no login, and how to let it again."""
+
+    def change(sql):
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute(sql)
+
+    full = "CREATE TRIGGER full BEFORE INSERT ON logins BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    return f"sqlite:///{path}", lambda: change(full), lambda: change("DROP TRIGGER full")
+
+
+def _full_table(url):
+    """The same of a PostgreSQL database."""
+    schema = url.partition("schema=")[2].partition("&")[0]
+
+    def fill():
+        postgres.execute(
+            f"CREATE FUNCTION {schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'disk full' USING ERRCODE = '53100'; END $$"
+        )
+        postgres.execute(
+            f"CREATE TRIGGER full_ BEFORE INSERT ON {schema}.logins FOR EACH STATEMENT "
+            f"EXECUTE FUNCTION {schema}.no_room()"
+        )
+
+    return fill, lambda: postgres.execute(f"DROP TRIGGER full_ ON {schema}.logins")
 
 
 def test_a_page_that_was_not_built_says_how(tmp_path):

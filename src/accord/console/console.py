@@ -85,7 +85,7 @@ class Console:
 
     async def open(self) -> None:
         if self._makes_link:
-            self._key = await self.logins.new_link()
+            self._key = await self.logins.first_link()
 
     async def drain(self) -> None:
         """There is nothing to wait for."""
@@ -118,7 +118,9 @@ class Console:
         return msgspec.json.decode(session.caller, type=Caller)
 
     def link(self, address: str) -> str:
-        """Return the address that opens the console, once. Only while the app is open."""
+        """Return the address that opens the console, once; empty if there is none. Only while the
+        app is open.
+        """
         return link_of(address, self._key)
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
@@ -211,8 +213,8 @@ class Console:
 
 
 def link_of(address: str, key: str) -> str:
-    """Return the address that opens the console with the key of a link."""
-    return f"{address}{PATH}/?key={key}"
+    """Return the address that opens the console with the key of a link; empty without a key."""
+    return f"{address}{PATH}/?key={key}" if key else ""
 
 
 def _key_in(body: bytes) -> str:

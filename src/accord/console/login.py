@@ -10,17 +10,20 @@ The other half is stored under the page's origin, which includes the port.
 import contextlib
 import hashlib
 import hmac
+import logging
 import secrets
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..auth import read_cookie
-from ..model import whole_number
+from ..model import A2AError, whole_number
 from ..server import HttpRequest
 from ..store import CommitFailed, LoginStore, StoredLogin
 
 __all__ = ["HEADER", "BrowserSessions", "Opened", "cookie_name"]
+
+log_ = logging.getLogger("accord")
 
 HEADER = b"x-accord-session"
 IDLE_MS = 12 * 3600 * 1000
@@ -64,6 +67,19 @@ class BrowserSessions:
         link = StoredLogin(id_, _digest(key), made, now, is_link=True, caller=caller)
         await self._store.add(link)
         return f"{id_}.{key}"
+
+    async def first_link(self) -> str:
+        """Make the link that is shown at the start and return its key; empty if the store can't be
+        used now: the agent is served all the same.
+        """
+        try:
+            return await self.new_link()
+        except (CommitFailed, A2AError) as error:
+            log_.warning(
+                "there is no link to the console now: %s. Make one later: accord console link",
+                error,
+            )
+            return ""
 
     async def open(self, key: str, request: HttpRequest) -> Opened | None:
         """Log a browser in; None if the link was used, is too old, or never was one."""

@@ -195,7 +195,7 @@ def _serve_several(settings: "HubSettings") -> None:
         link = ""
         if _has_console(settings):
             sessions = BrowserSessions(first.app.engine.tasks.store.logins)
-            link = link_of(settings.url or address, asyncio.run(sessions.new_link()))
+            link = link_of(settings.url or address, asyncio.run(sessions.first_link()))
         _greet(first, address, link)
 
     try:
