@@ -1,6 +1,7 @@
 """Who sees what over REST: hidden looks like missing, and every route says who may use it."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,24 @@ async def test_a_write_with_an_old_etag_is_refused(tmp_path, store):
         second = await desk.call("PATCH", "/agents/baker", {"team": "b"}, if_match=old)
         assert (second.status, second.reason) == (412, "OUTDATED")
         assert desk.hub.registry.get("baker").team == "a"
+
+
+async def test_a_new_card_is_taken_with_the_rest_of_a_change_or_not_at_all(tmp_path, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+
+        async def change(version: str, etag: str = "*", **more: Any) -> tuple[int, str]:
+            """Return the answer's status, and the version of the card in use then."""
+            body = {"card": server.base(version=version), **more}
+            answer = await desk.call("PATCH", "/agents/baker", body, if_match=etag)
+            return answer.status, desk.hub.registry.get("baker").card.version
+
+        await desk.call("POST", "/agents", {"card": server.base()})
+        old = (await desk.call("GET", "/agents/baker")).headers["ETag"]
+        assert await change("2", old, team="a") == (200, "2")
+        assert desk.hub.registry.get("baker").team == "a"
+        assert await change("3", old) == (412, "2")
+        assert await change("3", settings={"changes": "never"}) == (400, "2")
+        assert await change("3") == (200, "3")
 
 
 async def test_errors_say_what_is_wrong_and_what_helps(tmp_path):

@@ -44,6 +44,13 @@ class Outdated(HubError):
 
     status, reason, grpc = 412, "OUTDATED", "FAILED_PRECONDITION"
 
+    @classmethod
+    def of_entry(cls, name: str) -> "Outdated":
+        return cls(
+            f"{name} was changed by somebody else",
+            fix="read it again, and send its new ETag as If-Match",
+        )
+
 
 class CannotAdd(HubError):
     """An agent can't be added: its card is not there, can't be read, or is not allowed."""

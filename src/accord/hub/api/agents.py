@@ -344,9 +344,7 @@ class AgentRoutes:
             raise PermissionDenied(
                 f"only members of team {change.team[:80]!r} share entries with it"
             )
-        if change.card is not msgspec.UNSET:
-            entry = await self._versions.paste(call.principal, entry.name, _raw(change.card))
-        settings = None
+        if_revision, settings = call.if_match(entry), None
         if change.settings is not None:
             merged = msgspec.to_builtins(entry.settings) | change.settings
             try:
@@ -355,13 +353,18 @@ class AgentRoutes:
                 wrong = why_wrong(EntrySettings, merged) or str(lenient.bad_field(error))
                 fix = f"settings are {', '.join(EntrySettings.__struct_fields__)}"
                 raise HubError(f"these settings do not fit: {wrong}", fix=fix) from None
+        if change.card is not msgspec.UNSET:
+            entry = await self._versions.paste(
+                call.principal, entry.name, _raw(change.card), if_revision=if_revision
+            )
+            if_revision = None if if_revision is None else entry.revision
         changed = await self._registry.change(
             call.principal,
             entry.name,
             visibility=change.visibility,
             team=change.team,
             settings=settings,
-            if_revision=call.if_match(entry),
+            if_revision=if_revision,
         )
         return self._answer(call, changed)
 

@@ -238,10 +238,7 @@ class Registry:
             *((-1, -1) if if_revision is None else (if_revision, if_revision)),
         )
         if not count:
-            raise Outdated(
-                f"{entry.name} was changed by somebody else",
-                fix="read it again, and send its new ETag as If-Match",
-            )
+            raise Outdated.of_entry(entry.name)
 
     def note(self, entry: Entry) -> None:
         """Take an entry as it is known here; other processes do not get it."""

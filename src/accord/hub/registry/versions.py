@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ..access import SYSTEM, Principal, TrustedKeys
-from ..errors import Conflict
+from ..errors import Conflict, Outdated
 from ..records import Change, HubRecords
 from ..settings import HubSettings
 from .cards import CardReader, ReadCard
@@ -51,13 +51,23 @@ class CardVersions:
         found = await self._reader.fetch(entry.card_url, self.credential_of(entry))
         return await self.take(self._registry.current(entry), found)
 
-    async def paste(self, by: Principal, name: str, card: bytes) -> Entry:
-        """Take a new card for an entry that has no address of its own."""
+    async def paste(
+        self, by: Principal, name: str, card: bytes, *, if_revision: int | None = None
+    ) -> Entry:
+        """Take a new card for an entry that has no address of its own. With `if_revision` only if
+        nobody has changed the entry since.
+
+        Raises:
+            Outdated: Somebody has.
+        """
         entry = self._registry.living(name)
         if entry.card_url:
             raise Conflict(f"{name} has a card of its own at {entry.card_url}")
         found = await self._reader.read(card)
-        return await self.take(self._registry.current(entry), found)
+        entry = self._registry.current(entry)
+        if if_revision not in (None, entry.revision):
+            raise Outdated.of_entry(name)
+        return await self.take(entry, found)
 
     async def take(self, entry: Entry, found: ReadCard) -> Entry:
         """Take a card that was read just now: it is used, or it waits."""
