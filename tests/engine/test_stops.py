@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from accord import Agent, Context, File
 from accord.engine.log.entries import NOBODY, Attempt, Released, StepEnded, StepLeft
 from accord.engine.runs import engine as engine_
 from accord.model import Message, Part, Role, SendMessageRequest, TaskState, Unavailable
-from accord.store.contract import Can, Namespace, Record
+from accord.store.contract import Can, Namespace, ReceivedPost, Record
 from accord.store.sqlite.store import SqliteStore
 from tests.engine.processes import (
     Disk,
@@ -66,6 +66,28 @@ async def test_what_fails_to_open_closes_what_it_had_opened(disk: Disk) -> None:
     assert closed == ["lifespan"]
     async with disk.process(agent) as process:
         assert text_of(await process.send(message("hello"))) == "hello"
+
+
+class Unread(SqliteStore):
+    """A file whose posts can't be read."""
+
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
+        raise Unavailable("the store can't be read now")
+
+
+async def test_nothing_looks_at_the_store_after_a_stop(disk: Disk) -> None:
+    """Also if it was away just then: what waits for it ends too."""
+    agent, before = Agent("Still"), asyncio.all_tasks()
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    app = agent.app(store=Unread(disk.path))
+    await app.open()
+    await Process(app).send(message("hello"))
+    await app.close()
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.parametrize("is_durable", [False, True])

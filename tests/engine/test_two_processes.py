@@ -12,6 +12,8 @@ import pytest
 
 from accord import Agent, Ask, Context, Limits
 from accord.engine.ownership import directory
+from accord.engine.skills import Cancellation, definition_of
+from accord.model import TaskNotCancelable
 from accord.store.contract import Namespace
 from tests.engine.processes import Memory, Process, message, reaches, state_of, text_of, told, until
 from tests.reliability.ways import Refused
@@ -118,6 +120,34 @@ async def test_an_answer_reaches_the_function_that_asked_on_the_other_process(tw
     task = await two.other.send(message("b", task_id=task["id"]))
     assert text_of(task) == "a b"
     assert two.shop.calls == ["ask"]
+
+
+async def test_a_message_behind_a_cancel_that_is_refused_is_read(two: Two) -> None:
+    """While the cancel is dealt with, what was posted after it waits: it may be the end of all."""
+    task_id = await begun(two, "1", "chat")
+    is_asked, says = asyncio.Event(), asyncio.Event()
+
+    async def on_cancel(cancellation: Cancellation) -> None:
+        is_asked.set()
+        await says.wait()
+        raise TaskNotCancelable("not now")
+
+    definition_of(two.shop.agent).skills["chat"].on_cancel = on_cancel
+    cancelled = asyncio.create_task(two.other.cancel(task_id))
+    await until(is_asked.is_set)
+    sent = asyncio.create_task(two.other.send(message("2", task_id=task_id)))
+    (log,) = two.owner.app._engine.tasks.directory.live()
+    store = two.owner.app._engine.tasks.store
+    async with asyncio.timeout(10):
+        while len(await store.unread_posts({log.key})) < 2:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0.01)
+        says.set()
+        with pytest.raises(Refused, match="not now"):
+            await cancelled
+        await until(lambda: log.inbox)
+        two.shop.go_on.set()
+        assert told(await sent) == "More?"
+    assert two.shop.calls == ["chat 1", "chat 2"]
 
 
 async def test_a_cancel_reaches_the_function_on_the_other_process(two: Two) -> None:

@@ -207,7 +207,7 @@ class Recorder(Protocol):
 class Branch:
     """A sequence of steps, questions and output that comes in the same order in every attempt."""
 
-    __slots__ = ("_calls", "gathers", "is_waiting", "output", "path", "questions", "sleeps", "task")
+    __slots__ = ("_calls", "gathers", "output", "path", "questions", "sleeps", "task")
 
     def __init__(
         self, path: str, output: "Output", task: "asyncio.Task[Any] | None" = None
@@ -215,7 +215,6 @@ class Branch:
         self.path = path
         self.output = output
         self.task = task  # the one whose steps are the branch's
-        self.is_waiting = False  # for the client
         self.questions = 0  # asked so far
         self.sleeps = 0
         self.gathers = 0

@@ -166,6 +166,7 @@ class Engine:
         self._upkeep.cancel()
         self._recovery.trying.cancel()
         await self._due.close()
+        await self._posts.close()
         await self.tasks.close(self._hooks.close)
         self.runs.threads.close()
         await self.runs.lifespans.close()

@@ -66,6 +66,15 @@ class Posts:
         self._engine.tasks.on_posts = self._wake
         self._wake(None)
 
+    async def close(self) -> None:
+        """Read no more: what is unread is the next owner's."""
+        await self._reader.stop()
+        canceling = list(self._canceling.values())
+        for one in canceling:
+            one.cancel()
+        if canceling:
+            await asyncio.wait(canceling)
+
     # To the owner of a task
 
     async def send(self, record: Record, incoming: Incoming) -> Receipt | None:
@@ -196,6 +205,11 @@ class Posts:
         except Exception as error:  # its skill was asked, and says no, or fails
             _refuse(log, post, error)
 
+    def _cancelled(self, task: int) -> None:
+        """A cancel was dealt with. What came behind it has waited: it may have been refused."""
+        del self._canceling[task]
+        self._wake({task})
+
     async def _take(self, post: ReceivedPost) -> None:
         """Deal with a post. That it was, is stored with what came of it, and not before: else a
         crash in between would lose it.
@@ -205,7 +219,7 @@ class Posts:
             return
         if post.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
             canceling = self._canceling[log.key] = asyncio.ensure_future(self._cancel(log, post))
-            canceling.add_done_callback(lambda _: self._canceling.pop(post.task))
+            canceling.add_done_callback(lambda _: self._cancelled(post.task))
             return
         try:
             posted = _decode(post.body)
