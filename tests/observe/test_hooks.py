@@ -3,13 +3,19 @@
 import asyncio
 import re
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
 from accord import A2AError, Agent, Context, InvalidParams, Part, Reply, SkillCall, Task, connect
+from accord.app import App
+from accord.client import Client
+from accord.engine.runs import hooks
 from accord.model import ArtifactUpdate, StatusUpdate
+from accord.store.sqlite.store import SqliteStore
 from tests.processes import until
 
 CARD = re.compile(r"\d{16}")
@@ -92,6 +98,51 @@ async def test_of_a_fork_hooks_are_told_what_happens_to_it():
         *("input-required", "working", "completed"),
     ]
     assert events.count(Task) == 1
+
+
+@asynccontextmanager
+async def served(app: App) -> AsyncIterator[Client]:
+    await app.open()
+    try:
+        async with connect(app) as client:
+            yield client
+    finally:
+        await app.close()
+
+
+class Damaged(SqliteStore):
+    """A file in which the tasks of one context can't be read."""
+
+    async def load(self, namespace, task_id, *, watch=False):
+        record = await super().load(namespace, task_id, watch=watch)
+        if record is not None and record.context_id == "damaged":
+            record.head, record.rows = b"", []
+        return record
+
+
+async def test_a_task_that_can_not_be_read_keeps_no_hook_from_the_next_one(tmp_path, caplog):
+    agent, told, counted = desk(), [], []
+    agent.on_task(lambda task: told.append((task.context_id, task.status.state.word)))
+    agent.on_event(counted.append)
+    async with served(agent.app(store=Damaged(tmp_path / "tasks.db"))) as client:
+        for context in ("damaged", "sound"):
+            await client.send("a shelf", skill="order", context_id=context)
+        await until(lambda: ("sound", "completed") in told)
+    assert len([event for event in counted if isinstance(event, Task)]) == 2
+    assert "can't be read; its hooks are left out" in caplog.text
+
+
+async def test_what_is_known_of_open_tasks_is_bounded(monkeypatch):
+    """Where several processes share them, a task may end in another one."""
+    monkeypatch.setattr(hooks, "OPEN", 3)
+    agent, states = desk(), []
+    agent.on_task(lambda task: states.append(task.status.state.word))
+    app = agent.app()
+    async with served(app) as client:
+        for _ in range(5):
+            await client.send("colour", skill="choose")
+        await until(lambda: states.count("input-required") == 5)
+        assert len(app._engine._hooks._states) == 3
 
 
 class Seen:

@@ -19,12 +19,15 @@ from ..log import Event, Ids, Log
 from ..skills import AgentDefinition
 from ..tasks import Tasks
 from ..threads import Threads
+from .recovery import BROKEN
 
 __all__ = ["TaskHooks"]
 
 log_ = logging.getLogger("accord")
 
 WAITING = 10_000  # events that wait for slow functions; what comes beyond them is left out
+# Open tasks whose state is known here. Where others go on with a task, its end is not seen.
+OPEN = 100_000
 CLOSE_S = 5.0
 
 # What is meant to end a program or a task, and ends neither if a hook raises it.
@@ -49,7 +52,8 @@ class TaskHooks:
         self._agents = agents
         self._threads = threads
         self._queue: deque[_StoredEvent] = deque()
-        self._states: dict[int, TaskState] = {}  # of open tasks, as they were reported last
+        # of open tasks, as they were reported last; the one that changed last is the last
+        self._states: dict[int, TaskState] = {}
         self._left_out = 0
         self._pump = Pump("task hooks", self._call_next, log=log_)
         tasks.writer.on_events = self._stored
@@ -72,8 +76,11 @@ class TaskHooks:
     async def _call_next(self) -> bool:
         """Report the oldest event."""
         if self._queue:
-            stored = self._queue[0]
-            task = await self._task_of(stored)  # if the store is away, this event is tried again
+            stored, task = self._queue[0], None
+            try:
+                task = await self._task_of(stored)  # if the store is away, it is tried again
+            except BROKEN:  # for good: the next events must not wait for it
+                log_.exception("task %s can't be read; its hooks are left out", stored.ids.task_id)
             self._queue.popleft()
             await self._report(stored, task)
         if self._left_out and not self._queue:
@@ -89,9 +96,11 @@ class TaskHooks:
         task: Task | None = None
         if stored.agent.task_hooks:
             task = await self._tasks.reader.at(stored.namespace, stored.ids.task_id, event.pos)
-        self._states[stored.key] = event.state
-        if event.state in FINAL:
-            del self._states[stored.key]
+        self._states.pop(stored.key, None)
+        if event.state not in FINAL:
+            self._states[stored.key] = event.state
+            if len(self._states) > OPEN:
+                del self._states[next(iter(self._states))]
         return task
 
     async def _report(self, stored: _StoredEvent, task: Task | None) -> None:
