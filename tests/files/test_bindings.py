@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, BodyTooLarge, File, connect
+from accord import Agent, BodyTooLarge, Context, File, connect
 from accord.client import Client
 from tests.files.test_files import MB, agent_of, fetch, pattern
 
@@ -43,6 +43,40 @@ async def test_a_large_file_goes_by_address_both_ways(way: tuple[str, str]) -> N
         [back] = (await client.send(File(data, name="a.bin"), skill="echo")).files
         assert back.url.startswith(f"{url}/files/")
         assert await back.read() == data
+
+
+@pytest.mark.parametrize("megabytes", [0.1, 1, 6])
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+async def test_a_file_that_grows_is_one_file_in_the_end(
+    way: tuple[str, str], megabytes: float
+) -> None:
+    """For who waits, who reads the stream, and who asks for the task: the same
+    name and the same bytes, whether its pieces came as bytes or as addresses.
+    """
+    agent = Agent("Writer")
+    data = pattern(int(megabytes * MB))
+
+    @agent.skill
+    async def grow(text: str, ctx: Context) -> str:
+        """Write a file in pieces of many sizes."""
+        at, size = 0, 1000
+        async with ctx.file("film.bin", media_type="video/mp4") as f:
+            while at < len(data):
+                await f.write(data[at : at + size])
+                at, size = at + size, size * 2
+        return "done"
+
+    app = agent.app(grpc_port=0, previews=["1.1"])
+    async with app.serving() as url, client_of(url, way) as client:
+        sent = await client.send("now")
+        stream = client.stream("now")
+        async for _ in stream:
+            pass
+        fetched = await client.wait(sent.task_id)
+        for reply in (sent, stream.reply, fetched):
+            [film] = reply.files
+            assert (film.name, film.media_type) == ("film.bin", "video/mp4")
+            assert await film.read() == data
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way[0] == "GRPC"], ids=" ".join)

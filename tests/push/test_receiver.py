@@ -372,6 +372,26 @@ async def test_artifacts_are_folded():
     assert "".join(str(part.text) for part in told[-1].task.artifacts[0].parts) == "one two"
 
 
+async def test_a_file_that_grows_is_one_file_with_its_name():
+    """Also when it has become too large to be sent as bytes."""
+    told: list[Notified] = []
+    receiver = Receiver(told.append, is_unverified=True)
+    ids = {"taskId": "t-1", "contextId": "c"}
+    begun = {"raw": "AAAA", "filename": "a.bin", "mediaType": "video/mp4"}
+    place = "https://agent.example/files/f"
+    grown = {
+        "url": f"{place}?range=3-9&key=k",
+        "mediaType": "video/mp4",
+        "metadata": {"urn:accord:files:1": {"offset": 3}},
+    }
+    for part, append in ((begun, False), (grown, True)):
+        artifact = {"artifactId": "a", "parts": [part]}
+        update = {"artifactUpdate": ids | {"artifact": artifact, "append": append}}
+        assert (await receiver.answer("POST", "", {}, json.dumps(update).encode()))[0] == 200
+    [file] = told[-1].task.artifacts[0].parts
+    assert (file.filename, file.media_type, file.url) == ("a.bin", "video/mp4", f"{place}?key=k")
+
+
 async def test_a_receiver_that_begins_in_the_middle_takes_what_goes_on():
     """It was started again, or registered late: an error would have it sent again for ever."""
     told: list[Notified] = []

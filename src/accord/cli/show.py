@@ -18,6 +18,7 @@ from ..model import (
     StatusUpdate,
     Task,
     TaskState,
+    chunk_offset,
 )
 from ..protocol.v1 import codec as v1
 from .advice import typed
@@ -104,7 +105,9 @@ class Printer:
             echo()
 
     def _artifact(self, artifact: Artifact, *, is_more: bool) -> None:
-        text = "".join(_piece(part) for part in artifact.parts)
+        # A file that grows is shown when it begins.
+        shown = [part for part in artifact.parts if chunk_offset(part.metadata) is None]
+        text = "".join(_piece(part) for part in shown)
         before = self._texts.get(artifact.artifact_id)
         if before is None or is_more:
             fresh, self._texts[artifact.artifact_id] = text, (before or "") + text
