@@ -1,5 +1,6 @@
 """accord serve, send and card, as a person types them."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -84,6 +85,29 @@ def test_what_is_typed_wrong_is_answered_with_what_to_type(tmp_path, args, what)
     assert done.code == 1
     assert what in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_file_of_another_type_is_answered_with_the_option_that_names_its_type(tmp_path):
+    (tmp_path / "table.py").write_text(
+        "from accord import Agent, File\nagent = Agent('Table')\n"
+        "@agent.skill(input_modes=['text/csv'])\n"
+        "async def size(table: File) -> int:\n    return len(await table.read())\n"
+    )
+    (tmp_path / "a.txt").write_text("a,b\n")
+    with served("table.py", cwd=tmp_path) as (_, url):
+        refused = accord("send", url, "--file", "a.txt", cwd=tmp_path)
+        assert (refused.code, "--media-type TYPE after its --file" in refused.err) == (1, True)
+        taken = accord("send", url, "--file", "a.txt", "--media-type", "text/csv", cwd=tmp_path)
+        assert (taken.code, taken.out.strip()) == (0, "4")
+
+
+def test_a_path_that_is_typed_wrong_is_noticed(tmp_path):
+    """The host's card is used, as many agents have theirs there; whose it is, is said."""
+    files = [str(EXAMPLES / "echo.py"), str(EXAMPLES / "trip.py")]
+    with served(*files, cwd=tmp_path) as (_, url):
+        wrong = accord("send", f"{url}/ecko", "hello")
+        assert re.search(r"no card at \S+/ecko/\S+ .*, the card of Directory", wrong.err)
+        assert "no card" not in accord("send", f"{url}/echo", "hello").err
 
 
 def test_an_agent_that_is_not_there_is_named():

@@ -21,6 +21,7 @@ from ..client import (
 )
 from ..model import (
     A2AError,
+    ContentTypeNotSupported,
     InvalidAgentResponse,
     ParseError,
     PermissionDenied,
@@ -157,13 +158,18 @@ def advised(
                 "serve it without --url."
             )
         case BadCard():
-            hint = "Use the address that accord serve prints, or the address of its card."
+            hint = (
+                "Use the address that accord serve prints, or the address of its card. An agent in "
+                "an app of yours is below the path where it is mounted."
+            )
         case Unauthenticated() if url and has_credential and "the card needs" in said:
             # Not to send them is a rule of the command line's specification (§12.4).
             login = typed("auth", "login", url, "--with", "key")
             hint = f"Credentials given as options are not sent to cards. Log in with:  {login}"
         case Unauthenticated() if url and "accord auth login" not in said:
             hint = f"Log in with:  {typed('auth', 'login', url)}"
+        case ContentTypeNotSupported() if _has_option("--media-type"):
+            hint = "Say what a file is with --media-type TYPE after its --file."
         case TaskNotFound():
             hint = "It may have been deleted, or belong to someone else."
             if _has_option("--task-id"):

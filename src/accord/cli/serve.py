@@ -18,7 +18,7 @@ from .console import say_if_not_built
 from .example import credential_words, example_line
 from .load import folder_of, load_agent
 from .reload import serve_reloading
-from .server_options import agent_options, app_settings, server_options
+from .server_options import agent_options, app_settings, local_address, server_options
 from .terminal import echo, style
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfR
 
 
 def _show_console(link: str) -> None:
-    echo(f"  console  {link}   (works once)")
+    echo(f"  console  {local_address(link)}   (works once)")
 
 
 def _grpc_place(settings: Mapping[str, Any], host: str) -> str:
@@ -289,7 +289,7 @@ def greet(
     file: str = "",
 ) -> None:
     """Say what is served where, and what to type to try it."""
-    base = (url or bound).rstrip("/")
+    base = (url or local_address(bound)).rstrip("/")
     skills = definition_of(agent).skills
     kept = "lost when the server stops" if store.startswith("memory") else "safe through a crash"
     if beside:

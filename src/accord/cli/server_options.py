@@ -15,7 +15,7 @@ from ..server.transport import Tls
 from .amount import DAYS
 from .structs import read_struct
 
-__all__ = ["agent_options", "app_settings", "port_options", "server_options"]
+__all__ = ["agent_options", "app_settings", "local_address", "port_options", "server_options"]
 
 _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _T = TypeVar("_T", bound=Callable[..., object])
@@ -249,3 +249,10 @@ def _tls(certificate: Path | None, key: Path | None, client_authority: Path | No
     if certificate is None or key is None:
         raise click.ClickException("TLS needs both --tls-cert and --tls-key")
     return Tls(certificate, key, client_authority)
+
+
+def local_address(bound: str) -> str:
+    """Return where this machine reaches a server. `0.0.0.0` and `[::]` mean every address of it,
+    and are none that a browser or another system can call.
+    """
+    return bound.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

@@ -91,6 +91,7 @@ class AgentTarget(msgspec.Struct):
             client = await self._connect(retry)
             try:
                 self.binding = client.binding
+                self._say_whose_card(client)
                 if checks:
                     self._check(client.card)
                 yield client
@@ -103,6 +104,15 @@ class AgentTarget(msgspec.Struct):
         self._warn()
         with wire_shown(self.debug, [self.bearer, self.api_key, *self.headers.values()]):
             yield
+
+    def _say_whose_card(self, client: Client) -> None:
+        """Say so if the card is that of the host, and not of the path that was typed, which may be
+        a typing error.
+        """
+        for note in client.notes:
+            place = note.rpartition("; found at ")[2] if note.startswith("no card at ") else ""
+            if place and not place.startswith(self.url.rstrip("/")):
+                secho(f"{note}, the card of {client.card.name}", err=True, dim=True)
 
     async def _connect(self, retry: Retry | None) -> Client:
         row = SPOKEN.get(self.version)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..agent import Agent
@@ -48,8 +49,9 @@ class Clock:
         """Return a store that goes by this clock: `memory://` or `sqlite:///file`."""
         return open_store(url, clock=self)
 
-    def advance(self, seconds: float) -> None:
-        """Let so much time pass. May be called from any thread."""
+    def advance(self, by: float | timedelta) -> None:
+        """Let so much time pass: seconds, or a `timedelta`. May be called from any thread."""
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
         if not seconds >= 0:
             raise ValueError(f"a clock can only go forward, not by {seconds} seconds")
         with self._lock:

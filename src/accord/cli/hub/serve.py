@@ -11,7 +11,7 @@ from ...protocol import PREVIEW_NUMBERS
 from ...server.process import set_up_log
 from ..console import say_if_not_built
 from ..group import VerbGroup
-from ..server_options import server_options
+from ..server_options import local_address, server_options
 from ..terminal import echo, style
 
 if TYPE_CHECKING:
@@ -216,14 +216,14 @@ def _has_console(settings: "HubSettings") -> bool:
 def _greet(made: "Hub", address: str, link: str) -> None:
     """Say where the hub is, and what it lets in and out."""
     settings = made.settings
-    base = settings.url or address
+    base = settings.url or local_address(address)
     several = f" by {settings.workers} processes" if settings.workers > 1 else ""
     echo(style(settings.name, bold=True), f" is served{several} at {base}   (Ctrl-C stops it)")
     echo(f"  agents   {base}/api/v1/agents")
     echo(f"  kept in  {made.db.place}")
     echo(f"  key      {made.local_admin.file} (an admin's: keep it to yourself)")
     if link:
-        echo(f"  console  {link}   (works once)")
+        echo(f"  console  {local_address(link)}   (works once)")
         if settings.oidc_client:
             echo(f"  login    {base}/console/ with {settings.oidc}")
     elif not settings.no_console:

@@ -40,7 +40,7 @@ class StaticVectors:
             from model2vec import StaticModel
         except ImportError:
             raise ValueError(
-                f"meaning needs numpy and model2vec: {install_command('find')}"
+                f"search by meaning needs numpy and model2vec: {install_command('find')}"
             ) from None
         if not (folder / "model.safetensors").is_file():
             raise ValueError(f"{folder} has no model.safetensors: it is not a model2vec model")
@@ -181,7 +181,7 @@ def open_meaning(place: str, http: Http, *, model: str = "", key: str = "") -> M
     try:
         import numpy  # noqa: F401  what both need
     except ImportError:
-        raise ValueError(f"meaning needs numpy: {install_command('find')}") from None
+        raise ValueError(f"search by meaning needs numpy: {install_command('find')}") from None
     if place.startswith(("http://", "https://")):
         return Meaning(EmbeddingsEndpoint(place, http, model=model, key=key))
     folder = Path(place).expanduser()
