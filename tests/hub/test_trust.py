@@ -53,6 +53,31 @@ async def test_no_attack_is_taken_for_a_trusted_signature(tmp_path, keys):
     assert seen["refused"] >= 12
 
 
+async def test_the_address_of_keys_follows_what_networks_are_allowed(tmp_path, keys):
+    """Also that of keys which were trusted before an admin allowed or took back a network."""
+    async with (
+        hub_at(tmp_path, url="https://hub.corp.example", trust="require") as desk,
+        serving_card() as keys_at,
+    ):
+        url = f"{keys_at.url}/keys/agent-card.json"
+        keys_at.card = jwks(keys["ec"])
+        assert (await desk.call("POST", "/trusted-keys", {"name": "u", "url": url})).status == 201
+
+        async def added(name: str) -> int:
+            signed = signed_value(keys["ec"], keys_at.base(name=name))
+            return (await paste(desk, signed)).status
+
+        assert await added("one") == 422, "the place of the keys is not allowed"
+        for what in ("127.0.0.1", "localhost"):
+            await desk.call("POST", "/networks", {"what": what})
+        assert await added("two") == 201
+        keys_at.asked.clear()
+        for what in ("127.0.0.1", "localhost"):
+            await desk.call("DELETE", f"/networks?what={what}")
+        assert await added("three") == 422
+        assert keys_at.asked == []
+
+
 async def test_a_card_signed_by_a_trusted_key_needs_no_approval(tmp_path, keys, store):
     async with hub_at(tmp_path, **store) as desk, serving_card() as server:
         await desk.key("pub", "publisher")

@@ -42,6 +42,7 @@ class TrustedKeys:
         self._audit = audit
         self._guard = guard
         self._keys: dict[str, tuple[TrustedKey, Trust]] = {}
+        self._looked_with = guard()  # what addresses of the keys are looked at with
         changes.watch(self._load)
 
     @property
@@ -138,7 +139,10 @@ class TrustedKeys:
     async def _load(self) -> None:
         rows = await self._db.fetch("SELECT * FROM trusted_keys ORDER BY created_ms, id")
         found = [msgspec.convert(row, TrustedKey) for row in rows]
-        self._keys = {key.id: self._keys.get(key.id) or (key, self._trust(key)) for key in found}
+        guard = self._guard()
+        known = self._keys if guard is self._looked_with else {}  # networks may have changed
+        self._keys = {key.id: known.get(key.id) or (key, self._trust(key)) for key in found}
+        self._looked_with = guard
 
     def _living(self) -> list[tuple[TrustedKey, Trust]]:
         now = self._db.now_ms()
