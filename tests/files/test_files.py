@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import io
 import json
@@ -500,6 +501,43 @@ async def test_an_upload_goes_on_where_it_was_cut() -> None:
         async with client_of(url, headers=MIA) as client:
             said = await client.send(File(url=place), skill="size")
             assert said.text.startswith(f"{len(data)} {hashlib.sha256(data).hexdigest()}")
+
+
+async def test_an_upload_whose_last_answer_is_lost_is_finished() -> None:
+    """All of it is there: the client asks, and goes on with its message."""
+    data, lost = pattern(9 * MB), []
+
+    async def passed_on(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+        while piece := await source.read(MB):
+            if b"201 Created" in piece and b"repr-digest" in piece.lower() and not lost:
+                lost.append(piece)
+                break
+            to.write(piece)
+            await to.drain()
+        to.close()
+
+    async with served(agent_of()) as (_, url):
+        host, _, port = url.removeprefix("http://").partition(":")
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            to_server, server = await asyncio.open_connection(host, int(port))
+            with contextlib.suppress(ConnectionError):
+                await asyncio.gather(passed_on(reader, server), passed_on(to_server, writer))
+
+        front = await asyncio.start_server(connected, "127.0.0.1")
+        place = f"http://127.0.0.1:{front.sockets[0].getsockname()[1]}"
+        async with client_of(place, headers=MIA) as client:
+            said = await client.send(File(data, name="a.bin"), skill="size")
+        front.close()
+    assert lost
+    assert said.text.startswith(f"{len(data)} {hashlib.sha256(data).hexdigest()} a.bin")
+
+
+async def test_the_state_of_a_finished_upload() -> None:
+    async with served(agent_of()) as (_, url):
+        status, found, _ = await fetch(await upload(url, MIA, b"abc"), MIA, "HEAD")
+    assert (status, found["content-length"]) == (200, "3")
+    assert (found["upload-offset"], found["upload-complete"]) == ("3", "?1")
 
 
 async def test_an_unfinished_file_can_not_be_sent() -> None:

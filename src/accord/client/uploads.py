@@ -158,6 +158,8 @@ class _Uploading:
         await self._begin()
         offset, cuts = 0, 0
         while True:
+            if offset == self._size:  # all of it is there, and the answer that says so was lost
+                return await self._found()
             try:
                 answer = await self._send(offset)
             except AgentFault:
@@ -217,7 +219,23 @@ class _Uploading:
         except AgentFault:
             return before
         found = self._offset_in(answer)
+        if found == self._size and answer.headers.get("upload-complete") != "?1":
+            return before  # it is not finished: that is said with the last piece
         return found if found is not None and found <= self._size else before
+
+    async def _found(self) -> Part:
+        """Return the part of a finished upload whose last answer did not come."""
+        answer = await self._call("HEAD", self._url, dict(_VERSION), None)
+        if answer.status not in (200, 204):
+            raise self._refused(answer)
+        self._check_digest(answer)
+        part = self._part
+        return Part(
+            url=self._url,
+            filename=part.filename,
+            media_type=part.media_type or "application/octet-stream",
+            metadata=part.metadata,
+        )
 
     def _offset_in(self, answer: Response) -> int | None:
         return whole_number(answer.headers.get("upload-offset", ""))
@@ -238,9 +256,7 @@ class _Uploading:
         return piece
 
     def _finished(self, answer: Response) -> Part:
-        stated = answer.headers.get("repr-digest", "")
-        if stated and stated != f"sha-256=:{b64encode(self._hash.digest()).decode()}:":
-            raise InvalidAgentResponse("the agent has another file than was uploaded")
+        self._check_digest(answer)
         try:
             made = msgspec.json.decode(answer.body, type=Part)
         except msgspec.MsgspecError as error:
@@ -248,6 +264,11 @@ class _Uploading:
         made.metadata = self._part.metadata
         made.filename = self._part.filename or made.filename
         return made
+
+    def _check_digest(self, answer: Response) -> None:
+        stated = answer.headers.get("repr-digest", "")
+        if stated and stated != f"sha-256=:{b64encode(self._hash.digest()).decode()}:":
+            raise InvalidAgentResponse("the agent has another file than was uploaded")
 
     async def _call(
         self, verb: str, url: str, headers: dict[str, str], body: bytes | None

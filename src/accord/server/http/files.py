@@ -133,6 +133,8 @@ class FilesEndpoint:
         elif file.is_finished:
             etag = f'"{file.sha256.hex()}"'
             headers = (*headers, (b"repr-digest", b"sha-256=:%b:" % b64encode(file.sha256)))
+            if is_head:  # who uploaded it may not have heard that it is finished
+                headers = (*headers, *self._state_of(file)[:3])
         if etag:
             headers = (*headers, (b"etag", etag.encode()))
         if etag and etag in request.headers.get(b"if-none-match", b"").decode("latin-1"):
@@ -244,7 +246,7 @@ def _length_of(request: HttpRequest) -> int:
         return -1
     size = whole_number(said.strip())
     if size is None:
-        raise InvalidParams(f"{said[:40]!r} is not the length of a file")
+        raise InvalidParams(f"{said[:40].decode('latin-1')!r} is not the length of a file")
     return size
 
 
