@@ -17,10 +17,11 @@ import pytest
 from accord import Agent, Context, File
 from accord import connect as client_of
 from accord.auth import ApiKeys
+from accord.cli.files import save_files
 from accord.client import Retry
 from accord.files import Files
 from accord.files.local import LocalFiles
-from accord.model import A2AError, FileReference, InvalidParams, Limits, Unavailable
+from accord.model import A2AError, FileReference, InvalidParams, Limits, Part, Unavailable
 from accord.store import CommitFailed, Namespace
 from accord.store.file_index import MemoryFileIndex
 from tests.drive import serving, serving_asgi
@@ -796,3 +797,24 @@ async def test_a_body_that_is_too_large_names_the_upload() -> None:
         headers = MIA | {"Content-Type": "application/json", "A2A-Version": "1.0"}
         status, _, said = await fetch(url, headers, "POST", body)
         assert (status, b"/files" in said) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("报告" * 60 + ".pdf", ".pdf"),
+        ("😀" * 200 + ".tar.gz", ".gz"),
+        ("a" * 400, "a"),
+        ("x." + "报" * 200, "报"),
+        ("half\ud800.txt", "half?.txt"),
+    ],
+)
+async def test_a_long_name_is_cut_where_the_disk_needs_it(
+    name: str, saved: str, tmp_path: Path
+) -> None:
+    """A name of other letters than Latin has more bytes than letters."""
+    place = await File(b"x", name=name).save(tmp_path)
+    assert place.name.endswith(saved)
+    assert len(place.name.encode()) <= 200
+    (place,) = save_files([Part(raw=b"x", filename=name)], tmp_path, {})
+    assert place.read_bytes() == b"x"

@@ -12,7 +12,7 @@ from typing import IO, TypeAlias
 from msgspec import UNSET
 
 from ..client import Client
-from ..model import Artifact, Part, Task
+from ..model import Artifact, Part, Task, fitted_name
 from .progress import transfer_line
 
 __all__ = ["Fetched", "fetch_files", "save_files", "save_task"]
@@ -98,7 +98,8 @@ def _save(
     """Write a file under its own name, or with a number if that is taken. Links are not followed:
     the name is a stranger's.
     """
-    name = _UNFIT.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(". ")[:150] or "file"
+    name = _UNFIT.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(". ")
+    name = fitted_name(name, 150) or "file"
     if not Path(name).suffix:
         name += mimetypes.guess_extension(media_type.partition(";")[0]) or ""
     folder.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,7 @@ _OURS = frozenset(
         "chunk_offset",
         "error_of",
         "errors",
+        "fitted_name",
         "fork_metadata",
         "fork_point",
         "join_files",

@@ -11,7 +11,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 from .reference import FILE_SCHEME, FileReference
 from .task import Part
 
-__all__ = ["MAX_FETCHED", "File", "OpenPart", "OpenUrl", "OpeningFile", "PathPart"]
+__all__ = ["MAX_FETCHED", "File", "OpenPart", "OpenUrl", "OpeningFile", "PathPart", "fitted_name"]
 
 T = TypeVar("T")
 
@@ -249,4 +249,16 @@ async def _in_thread(work: Callable[..., T], *args: Any) -> T:
 def _base_name(name: str) -> str:
     """The last segment of a name, whatever separates them; nothing that leads elsewhere."""
     last = name.replace("\\", "/").rpartition("/")[2].replace("\0", "").strip()
-    return "" if last in (".", "..") else last[:200]
+    return "" if last in (".", "..") else fitted_name(last, 200)
+
+
+def fitted_name(name: str, most: int) -> str:
+    """Return the name of a file with at most so many bytes, as disks count them; its end tells what
+    it is, and stays.
+    """
+    data = name.encode(errors="replace")  # half a character, as JSON can say it, is none
+    if len(data) <= most:
+        return data.decode()
+    stem, dot, end = data.rpartition(b".")
+    end = dot + end if stem and len(end) <= 20 else b""
+    return (data[: most - len(end)] + end).decode(errors="ignore")
