@@ -40,7 +40,8 @@ class SlotObserver(Protocol):
 
 
 class TaskSlot:
-    """One task in this process. Nobody else writes these fields.
+    """One task in this process. Nobody else writes its state, log, run, tail and pins. The
+    directory writes its key, when the store has said it, and `settled`.
 
     The tail is fed by the log while the task is ours. Then it is known at once what is stored;
     else the store is watched, which `SlotObserver.on_unowned` begins.
