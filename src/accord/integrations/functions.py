@@ -63,10 +63,13 @@ def parameters_of(schema: Mapping[str, Any]) -> list[ToolParameter] | None:
 
     None if a field can't be the name of a parameter.
     """
-    definitions = schema.get("$defs") or {}
-    required = set(schema.get("required") or ())
+    # A schema is a stranger's word: what should be an object or a list may be anything.
+    definitions, properties = schema.get("$defs"), schema.get("properties")
+    definitions = definitions if isinstance(definitions, dict) else {}
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
     found = []
-    for name, field in (schema.get("properties") or {}).items():
+    for name, field in properties.items() if isinstance(properties, dict) else ():
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             return None
         field = _resolved(field, definitions)

@@ -179,6 +179,9 @@ def _declared(card: AgentCard, skill: str) -> dict[str, Any] | None:
     if found is None or len(msgspec.json.encode(found)) > _MAX_SCHEMA:
         return None
     tidy: dict[str, Any] = _tidy(found)
+    if "required" in tidy:
+        named = tidy["required"] if isinstance(tidy["required"], list) else []
+        tidy["required"] = [name for name in named if isinstance(name, str)]
     return tidy
 
 

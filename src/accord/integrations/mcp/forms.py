@@ -11,7 +11,7 @@ from ...model import Part
 __all__ = ["QuestionForm", "form_of"]
 
 _ANSWER = "answer"
-_PLAIN = {"string", "number", "integer", "boolean"}
+_PLAIN = ("string", "number", "integer", "boolean")
 # What MCP allows to say of a field; clients refuse forms with other words.
 _WORDS = (
     "type",
@@ -25,7 +25,7 @@ _WORDS = (
     "minimum",
     "maximum",
 )
-_FORMATS = {"email", "uri", "date", "date-time"}
+_FORMATS = ("email", "uri", "date", "date-time")
 
 
 class QuestionForm(NamedTuple):
@@ -51,15 +51,15 @@ def form_of(schema: Mapping[str, Any] | None) -> QuestionForm:
     """Return the form for a question whose answer has to fit this schema."""
     if schema is None or schema.get("type") == "string":
         return QuestionForm(_alone(_field(schema or {}, {}) or {"type": "string"}), "text")
-    definitions = schema.get("$defs") or {}
+    definitions = _mapping(schema.get("$defs"))
     field = _field(schema, definitions)
     if field is not None:
         return QuestionForm(_alone(field), "value")
-    fields = {
-        name: _field(one, definitions) for name, one in (schema.get("properties") or {}).items()
-    }
+    properties = _mapping(schema.get("properties"))
+    fields = {name: _field(one, definitions) for name, one in properties.items()}
     if fields and all(fields.values()):
-        required = [name for name in schema.get("required") or () if name in fields]
+        wanted = _list(schema.get("required"))
+        required = [name for name in fields if name in wanted]
         return QuestionForm(
             {"type": "object", "properties": fields, "required": required}, "object"
         )
@@ -77,17 +77,31 @@ def _field(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any] | None
         return None
     if isinstance(schema.get("$ref"), str):
         return _field(definitions.get(schema["$ref"].rpartition("/")[2]), {})
-    branches = [one for one in schema.get("anyOf") or () if one != {"type": "null"}]
+    branches = [one for one in _list(schema.get("anyOf")) if one != {"type": "null"}]
     if len(branches) == 1:  # a field that may be left out
         inner = _field(branches[0], definitions)
         kept = {key: schema[key] for key in ("title", "description") if key in schema}
         return None if inner is None else inner | kept
-    values = schema.get("enum")
+    kinds = [one for one in _list(schema.get("type")) if one != "null"]
+    if len(kinds) == 1:  # as above, in fewer words
+        schema = {**schema, "type": kinds[0]}
+    values, kind = schema.get("enum"), schema.get("type")
     if isinstance(values, list) and values and all(isinstance(one, str) for one in values):
         schema = {**schema, "type": "string"}
-    elif schema.get("type") not in _PLAIN or values is not None:
+    elif kind not in _PLAIN or values is not None:
         return None
     found = {key: schema[key] for key in _WORDS if schema.get(key) is not None}
     if found.get("format") not in _FORMATS:
         found.pop("format", None)
     return found
+
+
+# A schema is the agent's word: what should be an object or a list may be anything.
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

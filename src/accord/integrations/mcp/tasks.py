@@ -105,7 +105,9 @@ class McpTasks:
             asked = {question_id(reply): _dumped(request)}
             return described | {"status": "input_required", "inputRequests": asked}
         if reply.state in FINAL:
-            return described | {"status": "completed", "result": _dumped(await call.result(reply))}
+            with _errors():
+                result = await call.result(reply)
+            return described | {"status": "completed", "result": _dumped(result)}
         return described | {"status": "working"}
 
     async def _update(
