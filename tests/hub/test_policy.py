@@ -219,6 +219,11 @@ ONLY_HIRE = ("deny team:it call skill:hr/fire", "deny team:it call skill:hr/pay"
         (("deny team:it call skill:hr/d*",), True, "dance", "deny", "dance", "rule:"),
         (("deny team:it call skill:hr/d*",), False, "dance", "deny", "dance", "rule:"),
         (("deny team:it call skill:hr/d*",), True, "hire", "allow", "hire", ""),
+        # One that is hidden is as if it were missing.
+        (("deny team:it see skill:hr/fire",), True, "fire", "deny", "fire", "has no skill"),
+        (("deny team:it see skill:hr/fire",), True, "hire", "allow", "hire", ""),
+        (("deny team:it see skill:hr/fire",), True, "", "allow", "", ""),
+        (("deny team:hr see skill:hr/fire",), True, "fire", "allow", "fire", ""),
         (NO_RULES, True, "", "allow", "", ""),  # (b) none is named, all are allowed
         (NO_RULES, False, "", "allow", "", ""),
         (NO_RULES, False, "dance", "allow", "dance", ""),

@@ -137,6 +137,8 @@ class Policy:
             return SkillChoice(whole)
         if not self._rules:  # then skills don't differ
             return SkillChoice(whole, named)
+        if named and not self.decide(caller, entry, named, "see").is_allowed:
+            return SkillChoice(Decision("deny", f"{entry.name} has no skill {named!r:.80}"), named)
         skills = [skill.id for skill in entry.card.skills]
         each = {id_: self.decide(caller, entry, id_, "call") for id_ in skills}
         allowed = tuple(id_ for id_, decision in each.items() if decision.is_allowed)
