@@ -4,6 +4,7 @@ fails meanwhile.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from accord.engine.log import writer
 from accord.model import Message, Part, Role, SendMessageRequest
 from accord.store.contract import CommitFailed, Item, Namespace, Store
 from accord.store.memory import MemoryStore
-from tests.engine.processes import Disk, Memory, Process, message, state_of, told, until
+from tests.engine.processes import Disk, Memory, Process, message, state_of, text_of, told, until
 from tests.reliability.ways import Refused
 
 
@@ -119,6 +120,30 @@ class Full(MemoryStore):
         if self.is_full:
             raise CommitFailed("the disk is full")
         return await super().commit(items)
+
+
+async def test_an_answer_is_found_by_its_key_also_when_the_log_is_purged(store: str) -> None:
+    """The function that asked was in memory, so that its answer was a post: only the log says what
+    became of it, and that is kept for a shorter time than the key.
+    """
+    agent = Agent("Chat")
+
+    @agent.skill
+    async def ask(text: str, ctx: Context) -> str:
+        return await ctx.ask("Which?")
+
+    keep = Retention(events_s=0, keys_s=math.inf, tasks_s=math.inf)
+    async with serving(agent, store, retention=keep) as process:
+        task = await process.send(message("go"))
+        answer = message("blue", task_id=task["id"])
+        first = await process.send(answer, key("k"))
+        assert text_of(first) == "blue"
+        tasks = process.app._engine.tasks
+        record = await tasks.store.load(Namespace("Chat"), task["id"])
+        async with asyncio.timeout(10):
+            while await tasks.store.read({record.key: 0}):
+                await process.app._engine._upkeep.purge()
+        assert await process.send(answer, key("k")) == first
 
 
 async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage(

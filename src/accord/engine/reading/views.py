@@ -111,7 +111,10 @@ class Views:
         """
         view = await self.after(of, of.seq, pos=of.pos)
         try:
-            outcome = await self.outcome(self.tail(of), post, 0)
+            tail = self.tail(of)
+            outcome = await self.outcome(tail, post, 0)
+            if outcome is None and tail.state in FINAL and await self._is_purged(tail):
+                return tail.pos  # what the log said is in the task
             if outcome is None:
                 outcome = await view.post_outcome(post)
         finally:
@@ -119,6 +122,11 @@ class Views:
         if isinstance(outcome, PostRefused):
             raise error_of(outcome.error, outcome.text, outcome.detail)
         return outcome
+
+    async def _is_purged(self, tail: Tail) -> bool:
+        """Whether the log of a task has lost its beginning."""
+        rows = await self._store.read({tail.slot.key: 0})
+        return not rows or rows[0].pos != 1
 
     def check(self, namespace: Namespace, task_id: str) -> None:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for
