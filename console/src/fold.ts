@@ -53,16 +53,40 @@ function withLastMessage(task: Task): Message[] {
   return history;
 }
 
-/** Parts with more of them: a text that follows a text is joined to it. */
+/** Parts with more of them: a text that follows a text, and a piece of a file that follows it, are joined to it. */
 export function joined(before: Part[], more: Part[]): Part[] {
   const found = [...before];
   const [first, ...rest] = more;
   const last = found[found.length - 1];
+  if (first && last && !rest.length && isPiece(first) && (last.url || last.raw)) {
+    found[found.length - 1] = grown(last, first);
+    return found;
+  }
   if (first && last && isPlain(last) && isPlain(first) && last.mediaType === first.mediaType) {
     found[found.length - 1] = { ...last, text: (last.text ?? "") + (first.text ?? "") };
     return [...found, ...rest];
   }
   return [...found, ...more];
+}
+
+/** Whether a part goes on with the file before it, as its metadata says. */
+function isPiece(part: Part): boolean {
+  const mark = part.metadata?.["urn:accord:files:1"] as { offset?: unknown } | undefined;
+  return typeof mark?.offset === "number" && mark.offset > 0 && !!(part.url || part.raw);
+}
+
+/** A file with one more piece. An address stands for all of it; only small files have bytes. */
+function grown(file: Part, piece: Part): Part {
+  const url = piece.url ?? file.url;
+  if (!url) return { ...file, raw: btoa(atob(file.raw ?? "") + atob(piece.raw ?? "")) };
+  const { raw: _, ...rest } = file;
+  return { ...rest, url: withoutRange(url) };
+}
+
+function withoutRange(url: string): string {
+  const [place, query = ""] = url.split("?", 2) as [string, string?];
+  const options = query.split("&").filter((option) => option && !option.startsWith("range="));
+  return options.length ? `${place}?${options.join("&")}` : place;
 }
 
 function isPlain(part: Part): boolean {

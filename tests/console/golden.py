@@ -12,6 +12,7 @@ import msgspec
 
 from accord import connect
 from accord.model import Fold, Limits, Message, Task
+from accord.model.extensions import FILES
 from accord.protocol.v1 import codec as v1
 
 FILE = Path(__file__).parents[2] / "console" / "tests" / "golden.json"
@@ -53,7 +54,33 @@ async def logs() -> list[list[dict[str, Any]]]:
         for task_id in ids:
             _, log = await read(client, f"tasks/{task_id}/events")
             found.append(log["events"])
-    return found
+    return [*found, growing_file()]
+
+
+def growing_file() -> list[dict[str, Any]]:
+    """A file that comes in pieces: bytes, then an address, then bytes again."""
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    pieces: list[dict[str, Any]] = [
+        {"raw": "YWI=", "filename": "report.csv", "mediaType": "text/csv"},
+        {"raw": "Y2Q=", "metadata": {FILES: {"offset": 2}}},
+        {"url": "http://127.0.0.1/files/x?sig=1&range=4-8", "metadata": {FILES: {"offset": 4}}},
+        {"raw": "ZWY=", "metadata": {FILES: {"offset": 9}}},
+    ]
+    events = [{"task": task}] + [
+        {
+            "artifactUpdate": {
+                "taskId": "t",
+                "contextId": "c",
+                "artifact": {"artifactId": "a", "parts": [piece]},
+                "append": n > 0,
+            }
+        }
+        for n, piece in enumerate(pieces)
+    ]
+    return [
+        {"pos": n, "seq": n, "at": 1794897732013, "event": event}
+        for n, event in enumerate(events, 1)
+    ]
 
 
 def main() -> None:
