@@ -65,8 +65,30 @@ describe("an exported task", () => {
       expect(redacted(`before ${secret} after`)).not.toContain(secret);
       expect(redacted(`before ${secret} after`)).toContain("after");
     }
+    const texts = {
+      "client_secret=hunter2hunter2": "hunter2",
+      'access_token: tok12345': "tok12345",
+      'DB_PASSWORD="correct horse"': "horse",
+      '{\\"apiKey\\": \\"k-123\\"}': "k-123",
+      "https://ada:pa55word@host.example/": "pa55word",
+      "http://127.0.0.1:1/console/?key=abcdefgh1234": "abcdefgh1234",
+      "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----": "MIIE",
+    };
+    for (const [text, secret] of Object.entries(texts)) expect(redacted(`before ${text} after`)).toMatch(new RegExp(`^before (?!.*${secret})[^]* after$`, "s"));
     const raised: Entry = { pos: 2, seq: 0, at: 2, kind: "Raised", data: { traceback: "File secret.py" } };
     expect(JSON.stringify(framesOf([entryOf(1, "hello"), raised]))).not.toContain("secret.py");
+  });
+
+  it("has no credential that a stream cut in two", () => {
+    const piece = (pos: number, text: string): Entry => ({
+      pos,
+      seq: pos,
+      at: pos,
+      kind: "ArtifactAdded",
+      event: { artifactUpdate: { taskId: "1", contextId: "1", artifact: { artifactId: "a", parts: [{ text }] }, append: pos > 1 } },
+    });
+    const frames = framesOf(["call with Bea", "rer abcdefgh", "ijklmnop and s", "k-ABCDEFGHIJ", "KLMNOPQRST, then go on"].map((text, i) => piece(i + 1, text)));
+    expect(frames.map((frame) => frame.text)).toEqual(["call with Bearer [removed]", "", " and [key removed]", "", ", then go on"]);
   });
 
   it("can't be left by a text that ends the script", () => {

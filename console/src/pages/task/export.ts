@@ -19,20 +19,57 @@ interface Frame {
 }
 
 const SECRETS: [RegExp, string][] = [
+  [/-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[^]*?(?:-----END [A-Z ]{0,20}PRIVATE KEY-----|$)/g, "[private key removed]"],
   [/\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi, "$1 [removed]"],
   [/\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g, "[token removed]"],
-  [/\b(sk|pk|ghp|gho|xox[abp]|AKIA|acc)[-_]?[A-Za-z0-9_-]{16,}\b/g, "[key removed]"],
-  [/\b(password|passwd|secret|token|api[-_ ]?key)(["']?\s*[:=]\s*["']?)[^\s"',;&]{3,}/gi, "$1$2[removed]"],
+  [/\b(sk|pk|gh[opsu]|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|acc)[-_]?[A-Za-z0-9_-]{16,}\b/g, "[key removed]"],
+  // `client_secret=…`, `"accessToken": "…"`, also where JSON stands in a text of JSON
+  [
+    /((?:password|passwd|secret|token|(?:api|access|secret|private)[-_ ]?key|cookie)\\?["']?\s{0,9}[:=]\s{0,9})(?:\\"[^"\\]*\\"|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"',;&]{3,})/gi,
+    "$1[removed]",
+  ],
+  [/\b(\w{1,20}:\/\/)[^\s/:@]{1,200}:[^\s/@]{1,200}@/g, "$1[removed]@"],
+  [/([?&](?:key|code|sig|signature)=)[^\s&"'\\]{8,}/gi, "$1[removed]"],
 ];
 
 /** Return a text without what looks like a credential. */
 export function redacted(text: string): string {
-  return SECRETS.reduce((now, [pattern, by]) => now.replace(pattern, by), text);
+  return redactedPieces([text])[0]!;
 }
 
-function shownOf(part: Part): string {
-  if (part.text !== undefined) return redacted(part.text);
-  if (part.data !== undefined) return redacted(JSON.stringify(part.data, null, 2));
+/** Return the pieces of a text without what looks like a credential in the whole of it: a stream may cut one in two. */
+export function redactedPieces(pieces: string[]): string[] {
+  return SECRETS.reduce((now, [pattern, by]) => {
+    const whole = now.join("");
+    const hits = [...whole.matchAll(pattern)];
+    let at = 0;
+    let next = 0;
+    return now.map((piece) => {
+      const end = at + piece.length;
+      let left = "";
+      while (at < end) {
+        const hit = hits[next];
+        if (!hit || hit.index >= end) {
+          left += whole.slice(at, end);
+          at = end;
+          break;
+        }
+        // What stands for it is where it begins.
+        if (at <= hit.index) left += whole.slice(at, hit.index) + hit[0].replace(pattern, by);
+        const over = hit.index + hit[0].length;
+        at = Math.min(end, over);
+        if (at === over) next++;
+      }
+      return left;
+    });
+  }, pieces);
+}
+
+const shownOf = (part: Part): string => redacted(rawOf(part));
+
+function rawOf(part: Part): string {
+  if (part.text !== undefined) return part.text;
+  if (part.data !== undefined) return JSON.stringify(part.data, null, 2);
   const name = part.filename || part.mediaType || "file";
   return part.url !== undefined ? `[link: ${name}]` : `[file: ${name}]`;
 }
@@ -41,6 +78,8 @@ const said = (message: Message): string => message.parts.map(shownOf).join("\n")
 
 export function framesOf(entries: Entry[]): Frame[] {
   const frames: Frame[] = [];
+  const runs: Frame[][] = []; // frames whose texts are pieces of one
+  const open = new Map<string, Frame[]>(); // the last run of an artifact
   for (const { seq: n, at, event, message, kind, data } of entries) {
     const status = event?.statusUpdate?.status ?? event?.task?.status;
     const update = event?.artifactUpdate;
@@ -49,9 +88,22 @@ export function framesOf(entries: Entry[]): Frame[] {
     if (message) frames.push({ n, at, kind: "message", who: "user", text: said(message) });
     if (update) {
       const name = redacted(update.artifact.name || update.artifact.artifactId);
-      frames.push({ n, at, kind: "artifact", name, text: update.artifact.parts.map(shownOf).join(""), append: !!update.append });
+      const frame: Frame = { n, at, kind: "artifact", name, text: update.artifact.parts.map(rawOf).join(""), append: !!update.append };
+      frames.push(frame);
+      const run = frame.append && open.get(update.artifact.artifactId);
+      if (run) run.push(frame);
+      else {
+        const begun = [frame];
+        open.set(update.artifact.artifactId, begun);
+        runs.push(begun);
+      }
     }
     if (kind === "StepEnded") frames.push({ n, at, kind: "step", name: redacted(String(data?.["name"] ?? "")), text: "" });
+  }
+  for (const run of runs) {
+    redactedPieces(run.map((frame) => frame.text)).forEach((text, i) => {
+      run[i]!.text = text;
+    });
   }
   return frames;
 }
