@@ -1,7 +1,8 @@
 /** Code with colours, charts and tables: what is drawn of them, and what is left as it is. */
 
 import { expect, test } from "vitest";
-import { csvOf, parseCsv } from "../src/render/csv";
+import type { Json } from "../src/api/types";
+import { csvOf, parseCsv, tableOf } from "../src/render/csv";
 import { tokensOf } from "../src/render/tokens";
 import { chartOf } from "../src/render/vega";
 
@@ -42,7 +43,21 @@ test("a simple chart is drawn, and one that asks for more is not", () => {
   expect(chartOf({ ...SPEC, encoding: summed })).toBeNull();
 });
 
+test("a chart that no axis can hold is not drawn", () => {
+  for (const amount of [1e308, -1e308]) {
+    expect(chartOf({ ...SPEC, data: { values: [{ area: "tax", amount }] } })).toBeNull();
+  }
+});
+
 test("a table that is saved reads as it was, and holds no formula", () => {
-  const saved = csvOf(["a", "b"], [{ a: 'x,"y"', b: 2 }, { a: "=HYPERLINK(1)", b: null }]);
+  const saved = csvOf(["a", "b"], [['x,"y"', 2], ["=HYPERLINK(1)", null]]);
   expect(parseCsv(saved)).toEqual([["a", "b"], ['x,"y"', "2"], ["'=HYPERLINK(1)", "null"]]);
+});
+
+test("a table of data has every name that a row has, as long as they are few", () => {
+  const rows: Json = [{ a: 1 }, { a: 2, error: "boom" }];
+  expect(tableOf(rows)).toEqual({ names: ["a", "error"], rows: [[1, undefined], [2, "boom"]] });
+  expect(tableOf(Array.from({ length: 20 }, (_, n) => ({ [`name${n}`]: n })))).toBeNull();
+  expect(tableOf([{ a: 1 }, 2])).toBeNull();
+  expect(tableOf([JSON.parse('{"__proto__": 1}'), { constructor: 2 }])?.rows).toEqual([[1, undefined], [undefined, 2]]);
 });

@@ -9,6 +9,7 @@ const HEIGHT = 260;
 const LEFT = 56;
 const BOTTOM = 40;
 const SERIES = 6; // colours
+const LEGEND = 60; // letters of a name
 
 export default function ChartView({ chart }: { chart: Chart }) {
   const { rows, mark } = chart;
@@ -32,11 +33,11 @@ export default function ChartView({ chart }: { chart: Chart }) {
           <g key={value}>
             <line class="axis" x1={LEFT} x2={WIDTH - 10} y1={y(value)} y2={y(value)} />
             <text x={LEFT - 6} y={y(value) + 4} text-anchor="end">
-              {number(Math.round(value * 100) / 100)}
+              {tickOf(value)}
             </text>
           </g>
         ))}
-        {(chart.isNumeric ? [from, (from + to) / 2, to].map(String) : names.filter((_, i) => i % every === 0)).map((name) => (
+        {(chart.isNumeric ? [...new Set([from, (from + to) / 2, to])].map(String) : names.filter((_, i) => i % every === 0)).map((name) => (
           <text key={name} x={x(chart.isNumeric ? Number(name) : name)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
             {visible(name).slice(0, 14)}
           </text>
@@ -77,7 +78,7 @@ export default function ChartView({ chart }: { chart: Chart }) {
         <p class="row small">
           {series.map((name) => (
             <span key={name} class={`legend ${color(name)}`}>
-              {visible(name)}
+              {visible(name).slice(0, LEGEND)}
             </span>
           ))}
         </p>
@@ -86,10 +87,14 @@ export default function ChartView({ chart }: { chart: Chart }) {
   );
 }
 
+/** A value at the axis: two places behind the point, or two digits that are not 0. */
+export const tickOf = (value: number): string =>
+  value !== 0 && Math.abs(value) < 0.1 ? String(Number(value.toPrecision(2))) : number(Math.round(value * 100) / 100);
+
 const span = (values: number[]): [number, number] => [Math.min(...values), Math.max(...values)];
 
 /** The axis of values begins at 0, unless some are below it. */
 function bounds(values: number[]): [number, number] {
   const [low, high] = span(values);
-  return [Math.min(0, low), Math.max(0, high) || 1];
+  return low === 0 && high === 0 ? [0, 1] : [Math.min(0, low), Math.max(0, high)];
 }

@@ -12,7 +12,7 @@ import { Copy, Icon, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { visible } from "../ui/text";
 import { ProgressBar } from "../ui/time";
-import { csvOf, parseCsv } from "./csv";
+import { csvOf, parseCsv, tableOf } from "./csv";
 import { chartOf } from "./vega";
 
 const Markdown = lazy(() => import("./markdown"));
@@ -163,7 +163,7 @@ function Drawn({ part, address, isUsers, hasSwitch = false }: { part: Part; addr
   if (part.data !== undefined) {
     return (
       <div class="part">
-        {isTable(part.data) ? <Rows rows={part.data} /> : <JsonTree value={part.data} />}
+        <Data value={part.data} />
       </div>
     );
   }
@@ -189,26 +189,21 @@ function Vega({ spec }: { spec: Json }) {
   );
 }
 
-function isTable(value: Json): value is { [key: string]: Json }[] {
-  return (
-    Array.isArray(value) &&
-    value.length > 1 &&
-    value.every((row) => row !== null && typeof row === "object" && !Array.isArray(row)) &&
-    Object.keys(value[0] as object).length <= 12
-  );
+function Data({ value }: { value: Json }) {
+  const table = useMemo(() => tableOf(value), [value]);
+  return table ? <Rows {...table} /> : <JsonTree value={value} />;
 }
 
-function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
-  const names = Object.keys(rows[0] ?? {});
+function Rows({ names, rows }: { names: string[]; rows: (Json | undefined)[][] }) {
   const [shown, setShown] = useState(100);
   return (
     <div class="scroll" tabIndex={0}>
       <table>
         <thead>
           <tr>
-            {names.map((name) => (
-              <th key={name} scope="col">
-                {name}
+            {names.map((name, i) => (
+              <th key={i} scope="col">
+                {visible(name)}
               </th>
             ))}
           </tr>
@@ -216,10 +211,8 @@ function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
         <tbody>
           {rows.slice(0, shown).map((row, i) => (
             <tr key={i}>
-              {names.map((name) => (
-                <td key={name}>
-                  {typeof row[name] === "string" ? (row[name] as string) : JSON.stringify(row[name] ?? null)}
-                </td>
+              {row.map((cell, n) => (
+                <td key={n}>{typeof cell === "string" ? cell : JSON.stringify(cell)}</td>
               ))}
             </tr>
           ))}
@@ -238,8 +231,11 @@ function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
 }
 
 function Csv({ text }: { text: string }) {
-  const [head = [], ...rows] = parseCsv(text);
-  return <Rows rows={rows.map((row) => Object.fromEntries(head.map((name, i) => [name || String(i), row[i] ?? ""])))} />;
+  const [head = [], ...rows] = useMemo(() => parseCsv(text), [text]);
+  // A row may be longer than the first, or shorter.
+  const width = rows.reduce((most, row) => Math.max(most, row.length), head.length);
+  const whole = (row: string[]) => Array.from({ length: width }, (_, i) => row[i] ?? "");
+  return <Rows names={whole(head)} rows={rows.map(whole)} />;
 }
 
 /** HTML and SVG: as text, or in a frame without any rights. */

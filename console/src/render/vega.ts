@@ -4,6 +4,7 @@
 import type { Json } from "../api/types";
 
 const MOST = 500; // values
+const LARGEST = 1e100; // an axis of more has no length that can be counted
 
 type Mark = "bar" | "line" | "point" | "area";
 
@@ -40,11 +41,12 @@ export function chartOf(spec: Json): Chart | null {
     if (!isObject(row)) return null;
     const at = row[x["field"]];
     const value = Number(row[y["field"]]);
-    if ((!isText(at) && typeof at !== "number") || !Number.isFinite(value)) return null;
+    if ((!isText(at) && typeof at !== "number") || !(Math.abs(value) <= LARGEST)) return null;
     rows.push({ x: at, y: value, series: colored ? String(row[colored] ?? "") : "" });
   }
   if (!rows.length) return null;
-  const isNumeric = mark !== "bar" && x["type"] === "quantitative" && rows.every((row) => typeof row.x === "number");
+  const isNumeric =
+    mark !== "bar" && x["type"] === "quantitative" && rows.every((row) => typeof row.x === "number" && Math.abs(row.x) <= LARGEST);
   const title = isText(spec["title"]) ? spec["title"] : "";
   return { title, mark, x: x["field"], y: y["field"], color: colored, isNumeric, rows };
 }
