@@ -21,6 +21,13 @@ class Wishes:
     breakfast: bool | None = None
 
 
+@dataclass
+class Picture:
+    """What somebody takes for a picture."""
+
+    file: Literal["photo\u202egpj.exe", "none"]
+
+
 agent = Agent("Planner", description="Plans trips, and whatever else the console has to show.")
 
 
@@ -172,6 +179,12 @@ async def slow(text: str, ctx: Context):
     for word in range(int(text)):
         await ctx.write(f"w{word} ")
         await asyncio.sleep(0.1)
+
+
+@agent.skill
+async def pick(text: str, ctx: Context) -> str:
+    """Ask for one of two names, one with an override of direction."""
+    return (await ctx.ask("Which?", Picture)).file
 
 
 if __name__ == "__main__":

@@ -164,6 +164,9 @@ async def test_a_name_with_an_override_of_direction_shows_it():
         for selector in ("main h1", "section.card strong"):
             assert "photo⟨U+202E⟩gpj.exe" in await page.inner_text(selector)
         assert "\u202e" not in await page.title()
+        await client.send("a picture", skill="pick")
+        await page.goto(f"{server.url}/console/inbox")
+        assert "photo⟨U+202E⟩gpj.exe" in await page.inner_text("[data-asked] select")
 
 
 LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch" * 2

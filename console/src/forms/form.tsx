@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
+import { visible } from "../ui/text";
 import type { Draft, Field, Problem } from "./schema";
 
 interface Props {
@@ -20,8 +21,8 @@ export function FieldView(props: Props) {
   const { field, draft, onChange, problems, path, name, isRequired } = props;
   const [id] = useState(() => `field-${++count}`);
   const problem = problems.find((one) => one.path === path);
-  const label = field.title || name;
-  const hint = [field.description, isRequired ? t("form.required") : ""].filter(Boolean).join(" · ");
+  const label = visible(field.title || name);
+  const hint = [visible(field.description ?? ""), isRequired ? t("form.required") : ""].filter(Boolean).join(" · ");
   const described = {
     id,
     "aria-describedby": `${id}-hint`,
@@ -45,7 +46,7 @@ export function FieldView(props: Props) {
     return path ? (
       <fieldset>
         <legend>{label}</legend>
-        {field.description && <p class="soft">{field.description}</p>}
+        {field.description && <p class="soft">{visible(field.description)}</p>}
         {inner}
       </fieldset>
     ) : (
@@ -121,7 +122,7 @@ function control(
           <option value="">{t("form.choose")}</option>
           {field.choices.map((choice, i) => (
             <option key={i} value={String(i)}>
-              {typeof choice === "string" ? choice : JSON.stringify(choice)}
+              {visible(typeof choice === "string" ? choice : JSON.stringify(choice))}
             </option>
           ))}
         </select>
