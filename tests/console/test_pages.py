@@ -202,7 +202,7 @@ async def test_code_charts_and_tables_are_drawn_saved_and_shown_raw():
     }
     kinds = {
         "text/x-python": "def f():\n    return 1",
-        "text/csv": "item,amount\nlaptop,1200\ndesk,340\n",
+        "text/csv": "item,2024,2023,2023\nlaptop,1200,900,1,more\ndesk,340,2,3\n",
         "application/vnd.vegalite.v5+json": json.dumps(chart),
         "": "```python\nimport os\n```",
     }
@@ -222,7 +222,9 @@ async def test_code_charts_and_tables_are_drawn_saved_and_shown_raw():
                 async with page.expect_download() as download:
                     await made.locator("[data-saves-table]").click()
                 saved = await (await download.value).path()
-                assert saved.read_text().splitlines()[1] == "laptop,1200"
+                # in the order it came, with both columns of one name and what has none
+                lines = ["item,2024,2023,2023,", "laptop,1200,900,1,more", "desk,340,2,3,"]
+                assert saved.read_text().splitlines() == lines
             elif "vegalite" in kind:
                 await expect(made.locator("[data-chart=bar] rect")).to_have_count(2)
             else:
@@ -235,3 +237,20 @@ async def test_code_charts_and_tables_are_drawn_saved_and_shown_raw():
                 await made.locator("[data-saves]").click()
             saved = await (await download.value).path()
             assert saved.read_text() == text
+
+
+async def test_live_calls_are_filtered_by_words_and_by_kind():
+    async with opened() as (page, client, server):
+        await client.send("the blue whale", skill="show")
+        async for _ in client.stream("3", skill="many"):
+            pass
+        await page.goto(f"{server.url}/console/live")
+        rows = page.locator("tr[data-exchange]")
+        await expect(rows.filter(has_text="SendStreamingMessage")).to_have_count(1)
+        await page.fill("main input[type=search]", "sendmessage")
+        await expect(rows).to_have_count(1)
+        await page.click("main button:has-text('streams')")
+        await page.wait_for_selector("text=No call matches.")
+        await page.fill("main input[type=search]", "")
+        await expect(rows).to_have_count(1)
+        await expect(rows).to_contain_text("SendStreamingMessage")

@@ -58,16 +58,16 @@ export function Asked(props: {
   const answer = (given: Part[], json?: string) => onAnswer && void run(onAnswer(given, json), true);
   return (
     <div ref={box} tabIndex={-1}>
-      {expires > 0 && (
-        <p>
-          <Countdown until={expires} kind="answer" />
-        </p>
-      )}
       {parts
         .filter((part) => part.mediaType !== SCHEMA)
         .map((part, i) => (
           <PartView key={i} part={part} />
         ))}
+      {expires > 0 && (
+        <p class="small">
+          <Countdown until={expires} kind="answer" />
+        </p>
+      )}
       {onAnswer && isAuth && (
         <button type="button" class="primary" disabled={isBusy} onClick={() => answer([{ text: t("chat.done") }])}>
           {t("chat.done")}

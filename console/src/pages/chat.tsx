@@ -347,7 +347,7 @@ function TurnView(props: { partner: Partner; turn: Turn; talk: Conversation; isL
 function Bubble({ name, parts, isUsers }: { name: string; parts: Part[]; isUsers: boolean }) {
   return (
     <div class={isUsers ? "bubble you" : "bubble"}>
-      <strong>{isUsers ? t("chat.you") : name}</strong>
+      <strong class={isUsers ? "hidden" : ""}>{isUsers ? t("chat.you") : name}</strong>
       {parts
         .filter((part) => part.mediaType !== "application/schema+json")
         .map((part, i) => (
@@ -363,6 +363,7 @@ function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; i
   const picker = useRef<HTMLInputElement>(null);
   const [uploads, setUploads] = useState<Upload[]>([]);
   const { text, skill, attached } = composed;
+  const label = t(isAnswer ? "chat.answer.to" : "chat.placeholder", { name: visible(partner.name) });
   const change = (more: Partial<typeof composed>) =>
     setComposed((now) => {
       const next = { ...now, ...more };
@@ -416,70 +417,72 @@ function Composer({ partner, send, isAnswer }: { partner: Partner; send: Send; i
       onPaste={(event) => void add(event.clipboardData?.files ?? [])}
     >
       <label class="hidden" for="composer">
-        {isAnswer ? t("chat.answer.to", { name: partner.name }) : t("chat.placeholder", { name: partner.name })}
+        {label}
       </label>
-      <textarea
-        id="composer"
-        rows={2}
-        value={text}
-        placeholder={isAnswer ? t("chat.answer.to", { name: partner.name }) : t("chat.placeholder", { name: partner.name })}
-        onInput={(event) => change({ text: event.currentTarget.value })}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-            event.preventDefault();
-            submit();
-          }
-        }}
-      />
-      <div class="row">
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          class="hidden"
-          tabIndex={-1}
-          aria-label={t("chat.attach")}
-          onChange={(event) => {
-            void add([...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = ""; // the same file may be chosen again
+      <div class="box">
+        <textarea
+          id="composer"
+          rows={2}
+          value={text}
+          placeholder={label}
+          onInput={(event) => change({ text: event.currentTarget.value })}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+              event.preventDefault();
+              submit();
+            }
           }}
         />
-        <button type="button" onClick={() => picker.current?.click()}>
-          {t("chat.attach")}
-        </button>
-        {partner.skills.length > 1 && (
-          <label>
-            {t("chat.skill")}{" "}
-            <select value={skill} onChange={(event) => change({ skill: event.currentTarget.value })}>
-              <option value="">{t("chat.skill.any")}</option>
-              {partner.skills.map((one) => (
-                <option key={one.id} value={one.id}>
-                  {visible(one.name)}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        {attached.map((part, i) => (
-          <button type="button" key={i} data-attached onClick={() => change({ attached: attached.filter((_, at) => at !== i) })}>
-            {t("chat.remove", { name: nameOf(part) })}
+        <div class="row">
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            class="hidden"
+            tabIndex={-1}
+            aria-label={t("chat.attach")}
+            onChange={(event) => {
+              void add([...(event.currentTarget.files ?? [])]);
+              event.currentTarget.value = ""; // the same file may be chosen again
+            }}
+          />
+          <button type="button" class="quiet" onClick={() => picker.current?.click()}>
+            {t("chat.attach")}
           </button>
-        ))}
-        {uploads.map((one) => (
-          <span key={one.name} class="row" data-upload={one.name}>
-            <span class="small">
-              {visible(one.name)} <span class="soft">{bytes(one.size)}</span>
-            </span>
-            <ProgressBar progress={{ done: one.sent, total: one.size }} />
-            <button type="button" class="quiet" onClick={() => one.stop.abort()}>
-              {t("chat.upload.cancel")}
+          {partner.skills.length > 1 && !isAnswer && (
+            <label>
+              <span class="label">{t("chat.skill")}</span>{" "}
+              <select value={skill} onChange={(event) => change({ skill: event.currentTarget.value })}>
+                <option value="">{t("chat.skill.any")}</option>
+                {partner.skills.map((one) => (
+                  <option key={one.id} value={one.id}>
+                    {visible(one.name)}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+          {attached.map((part, i) => (
+            <button type="button" key={i} data-attached onClick={() => change({ attached: attached.filter((_, at) => at !== i) })}>
+              {t("chat.remove", { name: nameOf(part) })}
             </button>
-          </span>
-        ))}
-        <span class="grow" />
-        <button type="submit" class="primary" disabled={uploads.length > 0}>
-          {isAnswer ? t("chat.answer") : t("chat.send")}
-        </button>
+          ))}
+          {uploads.map((one) => (
+            <span key={one.name} class="row" data-upload={one.name}>
+              <span class="small">
+                {visible(one.name)} <span class="soft">{bytes(one.size)}</span>
+              </span>
+              <ProgressBar progress={{ done: one.sent, total: one.size }} />
+              <button type="button" class="quiet" onClick={() => one.stop.abort()}>
+                {t("chat.upload.cancel")}
+              </button>
+            </span>
+          ))}
+          <span class="fill" />
+          <button type="submit" class={isAnswer ? "" : "primary"} disabled={uploads.length > 0}>
+            {isAnswer ? t("chat.answer") : t("chat.send")}
+          </button>
+        </div>
       </div>
       {trouble && (
         <p class="bad" role="alert">

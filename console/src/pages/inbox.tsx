@@ -21,6 +21,7 @@ interface Found {
   alerts: hub.Alert[];
   asked: Summary[];
   total: number; // of what waits, however much is shown
+  questions: number; // of them
   agents: number;
   tasks: number;
 }
@@ -33,10 +34,12 @@ async function read(): Promise<Found> {
     http.tasks({ limit: "1" }),
     ...WAITING.map((state) => http.tasks({ state, order: "oldest" })),
   ]);
+  const questions = waiting.reduce((sum, page) => sum + page.total, 0);
   return {
     alerts: news.alerts,
     asked: waiting.flatMap((page) => page.tasks).sort((a, b) => a.at - b.at),
-    total: news.total + waiting.reduce((sum, page) => sum + page.total, 0),
+    total: news.total + questions,
+    questions,
     agents: agents.total,
     tasks: all.total,
   };
@@ -75,9 +78,14 @@ export default function Inbox() {
       {shown < found.total && (
         <p>
           {t("inbox.more", { shown: number(shown), total: number(found.total) })}{" "}
-          <Link to="tasks" query={{ state: "input-required", sort: "oldest" }}>
-            {t("nav.tasks")}
-          </Link>
+          {found.asked.length < found.questions && (
+            <>
+              {t("inbox.more.questions")}{" "}
+              <Link to="tasks" query={{ state: "input-required", sort: "oldest" }}>
+                {t("nav.tasks")}
+              </Link>
+            </>
+          )}
         </p>
       )}
       {groups.map(
@@ -144,7 +152,7 @@ function Decision({ alert, onDone }: { alert: hub.Alert; onDone: () => void }) {
 /** How agents are, in one line, however many changed at once. */
 function Healths({ alerts, onDone }: { alerts: hub.Alert[]; onDone: () => void }) {
   const { error, act } = useAct(onDone);
-  const names = alerts.map((alert) => visible(alert.agent));
+  const names = [...new Set(alerts.map((alert) => visible(alert.agent)))];
   const few = names.slice(0, 3).join(", ") + (names.length > 3 ? " …" : "");
   return (
     <section class="card" data-alert="health">
@@ -215,14 +223,16 @@ function Question({ summary, onDone }: { summary: Summary; onDone: () => void })
         </Link>
       </div>
       {task && <Asked task={task} onAnswer={summary.isOwn ? own : standsIn ? forGuest : null} takesFocus={standsIn} />}
-      {task && isAGuests && !standsIn && (
-        <button type="button" class="primary" onClick={() => setStandsIn(true)}>
-          {t("inbox.standin")}
-        </button>
-      )}
-      <p class="soft small" data-who={summary.isOwn ? "own" : isAGuests ? "guest" : "other"}>
-        {summary.isOwn ? t("inbox.who.own") : isAGuests ? t("inbox.who.guest") : t("inbox.who.other", { caller })}
-      </p>
+      <div class="row">
+        {task && isAGuests && !standsIn && (
+          <button type="button" class="primary" onClick={() => setStandsIn(true)}>
+            {t("inbox.standin")}
+          </button>
+        )}
+        <span class="soft small grow" data-who={summary.isOwn ? "own" : isAGuests ? "guest" : "other"}>
+          {summary.isOwn ? t("inbox.who.own") : isAGuests ? t("inbox.who.guest") : t("inbox.who.other", { caller })}
+        </span>
+      </div>
       {error !== null && <Trouble error={error} />}
     </section>
   );

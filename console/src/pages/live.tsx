@@ -5,12 +5,19 @@ import * as http from "../api/http";
 import type { Exchange } from "../api/types";
 import { bytes, clock, number, t } from "../i18n";
 import { me, onChange } from "../state";
-import { Trouble } from "../ui/elements";
+import { Segments, Trouble } from "../ui/elements";
 import { useRows } from "../ui/keys";
 import { RequestAndAnswer } from "./exchanged";
 import { visible } from "../ui/text";
 
 const MOST = 200;
+
+type Kind = "" | "errors" | "streams";
+const KINDS: { [kind in Kind]: (call: Exchange) => boolean } = {
+  "": () => true,
+  errors: (call) => call.status >= 400,
+  streams: (call) => call.isStream,
+};
 
 /** Calls newest first. One that is known has changed: its stream went on, or ended. */
 export function merged(known: Exchange[], news: Exchange[]): Exchange[] {
@@ -21,7 +28,8 @@ export function merged(known: Exchange[], news: Exchange[]): Exchange[] {
 export default function Live() {
   const [calls, setCalls] = useState<Exchange[]>([]);
   const [isPaused, setPaused] = useState(false);
-  const [isErrors, setErrors] = useState(false);
+  const [kind, setKind] = useState<Kind>("");
+  const [words, setWords] = useState("");
   const [open, setOpen] = useState<Exchange | null>(null);
   const [error, setError] = useState<unknown>(null);
   const load = () =>
@@ -42,7 +50,8 @@ export default function Live() {
       }),
     [isPaused],
   );
-  const shown = calls.filter((call) => !isErrors || call.status >= 400);
+  const found = calls.filter((call) => `${call.operation} ${call.verb} ${call.path}`.toLowerCase().includes(words.trim().toLowerCase()));
+  const shown = found.filter(KINDS[kind]);
   const look = (call: Exchange | undefined) => call && void http.exchange(call.n).then(setOpen).catch(setError);
   // The details of a stream that is shown go on with it.
   const current = calls.find((call) => call.n === open?.n);
@@ -63,17 +72,32 @@ export default function Live() {
   return (
     <>
       <div class="head">
-        <h1>{t("live.title")}</h1>
-        <label class="check">
-          <input type="checkbox" checked={isErrors} onChange={(event) => setErrors(event.currentTarget.checked)} />
-          {t("live.errors")}
-        </label>
+        <h1>
+          {t("live.title")} <span class={isPaused ? "pulse paused" : "pulse"}>{isPaused ? t("live.paused") : t("live.on")}</span>
+        </h1>
         <button type="button" onClick={() => setPaused(!isPaused)}>
           {isPaused ? t("live.resume") : t("live.pause")}
         </button>
       </div>
+      <div class="row filters">
+        <input
+          class="grow"
+          type="search"
+          aria-label={t("live.find")}
+          placeholder={t("live.find")}
+          value={words}
+          onInput={(event) => setWords(event.currentTarget.value)}
+        />
+        <Segments
+          of={t("live.status")}
+          names={Object.keys(KINDS)}
+          active={kind}
+          label={(name) => `${name ? t(`live.${name as "errors"}`) : t("common.all")} ${number(found.filter(KINDS[name as Kind]).length)}`}
+          onChoose={(name) => setKind(name as Kind)}
+        />
+      </div>
       {error !== null && <Trouble error={error} onRetry={load} />}
-      {!shown.length && <p class="empty">{t("live.empty")}</p>}
+      {!shown.length && <p class="empty">{calls.length ? t("live.nothing") : t("live.empty")}</p>}
       <div class={open ? "beside" : ""}>
         {shown.length > 0 && <Calls calls={shown} selected={selected} open={open?.n ?? 0} onOpen={look} />}
         {open && <Details call={open} onClose={() => setOpen(null)} />}
@@ -84,7 +108,7 @@ export default function Live() {
 
 function Calls(props: { calls: Exchange[]; selected: number; open: number; onOpen: (call: Exchange) => void }) {
   return (
-    <div class="table folds">
+    <div class="table folds late">
       <table class="calls">
         <caption class="hidden">{t("live.table")}</caption>
         <thead>
@@ -115,7 +139,7 @@ function Calls(props: { calls: Exchange[]; selected: number; open: number; onOpe
                 <button type="button" class="bare name" onClick={() => props.onOpen(call)}>
                   {visible(call.operation || `${call.verb} ${call.path}`)}
                 </button>{" "}
-                {call.operation && <span class="soft small">{visible(call.path)}</span>}
+                {call.operation && call.path !== "/" && <span class="soft small">{visible(call.path)}</span>}
               </td>
               <td class={call.status >= 400 ? "bad whole" : "whole"} data-open={call.isOpen}>
                 {call.isOpen ? t("live.open") : call.isStream ? `${call.status} ${t("live.stream")}` : call.status}

@@ -79,7 +79,14 @@ export default function PushesPage() {
             </thead>
             <tbody>
               {endpoints.map((one) => (
-                <tr key={one.name} data-endpoint={one.name} aria-selected={one === at}>
+                <tr
+                  key={one.name}
+                  data-endpoint={one.name}
+                  aria-selected={one === at}
+                  onClick={(event) => {
+                    if (!(event.target as HTMLElement).closest("a")) go("pushes", { only, endpoint: one.name === chosen ? "" : one.name });
+                  }}
+                >
                   <td class="first">
                     <Link to="pushes" query={{ only, endpoint: one.name === chosen ? "" : one.name }}>
                       {visible(one.name)}
@@ -104,7 +111,10 @@ export default function PushesPage() {
       {endpoints.length > 0 && !at && <p class="soft small">{t("pushes.choose")}</p>}
       {value && at && (
         <>
-          <h2>{visible(at.name)}</h2>
+          <h2>
+            {t("pushes.at", { endpoint: visible(at.name) })} <span class="soft">{number(at.webhooks)}</span>
+          </h2>
+          <p class="soft small">{t("pushes.open")}</p>
           <Webhooks pushes={value.pushes.filter((push) => push.endpoint === at.name)} letters={value.letters} onChange={load} hasTasks />
         </>
       )}
@@ -150,7 +160,14 @@ function Webhooks(props: { pushes: Push[]; letters: Letter[]; onChange: () => vo
           </thead>
           <tbody>
             {props.pushes.map((push) => (
-              <tr key={keyOf(push)} data-push={push.id} aria-selected={keyOf(push) === open}>
+              <tr
+                key={keyOf(push)}
+                data-push={push.id}
+                aria-selected={keyOf(push) === open}
+                onClick={(event) => {
+                  if (!(event.target as HTMLElement).closest("button")) setOpen(keyOf(push) === open ? "" : keyOf(push));
+                }}
+              >
                 <td class="first">
                   <button type="button" class="bare name" onClick={() => setOpen(keyOf(push) === open ? "" : keyOf(push))}>
                     {props.hasTasks ? <span class="mono">{push.taskId.slice(0, 18)}</span> : visible(push.endpoint)}
@@ -160,8 +177,10 @@ function Webhooks(props: { pushes: Push[]; letters: Letter[]; onChange: () => vo
                 <td class="numbers">
                   {number(push.sent)} / {number(push.upto)}
                 </td>
-                <td>{visible(callerName(push.caller)) || t("tasks.anonymous")}</td>
-                <td class="soft">{push.version}</td>
+                <td data-label={t("tasks.caller")}>{visible(callerName(push.caller)) || t("tasks.anonymous")}</td>
+                <td class="soft" data-label="A2A">
+                  {push.version}
+                </td>
               </tr>
             ))}
           </tbody>
@@ -200,7 +219,7 @@ function Webhook(props: { push: Push; letters: Letter[]; onClose: () => void; on
   return (
     <aside class="pane" aria-label={t("pushes.webhook")} data-webhook={push.id}>
       <div class="head">
-        <h2 class="grow">{t("pushes.attempts")}</h2>
+        <h2 class="fill">{t("pushes.attempts")}</h2>
         <button type="button" onClick={test}>
           {t("pushes.test")}
         </button>

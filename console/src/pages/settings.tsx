@@ -42,7 +42,10 @@ export default function Settings() {
           <option value="light">{t("settings.theme.light")}</option>
           <option value="dark">{t("settings.theme.dark")}</option>
         </select>
-        <label for="keys">{t("settings.keys")}</label>
+        <label for="keys">
+          {t("settings.keys")}
+          <span class="soft small under">{t("settings.keys.text")}</span>
+        </label>
         <input
           id="keys"
           type="checkbox"
@@ -58,7 +61,7 @@ export default function Settings() {
           <li key={login.id}>
             <span title={login.agent}>{visible(browserOf(login.agent))}</span>
             {login.own ? (
-              <strong>{t("settings.logins.own")}</strong>
+              <span class="good">{t("settings.logins.own")}</span>
             ) : (
               <button type="button" onClick={() => void http.closeLogin(login.id).then(load)}>
                 {t("settings.logins.close")}

@@ -51,7 +51,7 @@ export function Talks(props: { rpc: string; agent: string; current: string; chan
           <Link to="chat" query={{ agent: props.agent, context: one.context }} current={one.context === props.current}>
             <span class="name">{visible(one.title) || t("talks.untitled")}</span>
             <span class="row small soft">
-              <span class="grow">{moment(one.at)}</span>
+              <span class="fill">{moment(one.at)}</span>
               {(one.state === "input-required" || one.state === "auth-required" || one.state === "failed") && <State word={one.state} />}
             </span>
           </Link>

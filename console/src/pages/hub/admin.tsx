@@ -205,19 +205,19 @@ function Added({ kind, onSave }: { kind: Kept; onSave: (given: Row) => Promise<v
   };
   return (
     <form class="card" onSubmit={submit}>
-      <h2>{t("admin.add")}</h2>
-      <div class="row">
+      <h2>{t(`admin.${kind.name}.add` as "admin.keys.add")}</h2>
+      <div class="row fields">
         {kind.fields.map((field) => (
           <label key={field.name} class="field">
             {columnWord(field.name)}
             <Input field={field} value={given[field.name] ?? ""} onChange={(value) => setGiven({ ...given, [field.name]: value })} />
           </label>
         ))}
+        <button type="submit" class="primary">
+          {t("admin.add")}
+        </button>
       </div>
       {error !== null && <Trouble error={error} />}
-      <button type="submit" class="primary">
-        {t("admin.add")}
-      </button>
     </form>
   );
 }

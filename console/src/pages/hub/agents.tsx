@@ -35,6 +35,7 @@ export default function Agents() {
   const [words, setWords] = useState(query.value.get("q") ?? "");
   const asked = query.value.get("q") ?? "";
   const health = query.value.get("health") ?? "";
+  const isAdding = query.value.has("add");
 
   useEffect(() => {
     setError(null);
@@ -63,8 +64,14 @@ export default function Agents() {
         <h1>
           {t("agents.title")} {!!all.length && <span class="soft">{number(value?.total ?? all.length)}</span>}
         </h1>
+        {!isAdding && (
+          <Link to="agents" query={{ q: asked, health, add: "1" }} class="button primary">
+            {t("add.title")}
+          </Link>
+        )}
       </div>
       {(error ?? unread) !== null && <Trouble error={error ?? unread} onRetry={() => (setError(null), load())} />}
+      {isAdding && <AddAgent onAdded={load} onClose={() => go("agents", { q: asked, health }, true)} />}
       <form
         class="row filters"
         onSubmit={(event) => {
@@ -92,7 +99,6 @@ export default function Agents() {
           />
         )}
       </form>
-      <AddAgent onAdded={load} />
       {!found && unread === null && <Skeleton />}
       {found && !found.length && <p class="empty">{t("agents.empty")}</p>}
       {found && found.length > 0 && !shown.length && <p class="empty">{t("agents.nothing")}</p>}
@@ -129,7 +135,13 @@ function Row({ entry, hit, isSelected }: { entry: hub.Entry; hit: hub.Hit | unde
   const skills = hit?.skills ?? entry.skills ?? [];
   const why = [...new Set((hit?.skills ?? []).flatMap((skill) => skill.why))];
   return (
-    <tr data-agent={entry.name} aria-selected={isSelected ? "true" : undefined}>
+    <tr
+      data-agent={entry.name}
+      aria-selected={isSelected ? "true" : undefined}
+      onClick={(event) => {
+        if (!(event.target as HTMLElement).closest("a")) go(`agents/${encodeURIComponent(entry.name)}`);
+      }}
+    >
       <td class="first">
         <Link to={`agents/${encodeURIComponent(entry.name)}`}>{entry.name}</Link>
         <span class="soft small under">{visible(entry.description)}</span>
@@ -164,11 +176,12 @@ export function stateOf(entry: hub.Entry): string {
 }
 
 /** Take an address, and say what was found there. */
-function AddAgent({ onAdded }: { onAdded: () => void }) {
+function AddAgent({ onAdded, onClose }: { onAdded: () => void; onClose: () => void }) {
   const [url, setUrl] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const [added, setAdded] = useState<hub.Entry | null>(null);
+  useEffect(() => document.querySelector<HTMLElement>("#add-url")?.focus(), []);
   const add = async () => {
     setBusy(true);
     setError(null);
@@ -188,8 +201,8 @@ function AddAgent({ onAdded }: { onAdded: () => void }) {
     }
   };
   return (
-    <details class="card fold" open={query.value.has("add")}>
-      <summary>{t("add.title")}</summary>
+    <section class="card" id="add" aria-label={t("add.title")}>
+      <h2>{t("add.title")}</h2>
       <form
         class="row"
         onSubmit={(event) => {
@@ -203,6 +216,9 @@ function AddAgent({ onAdded }: { onAdded: () => void }) {
         </label>
         <button type="submit" class="primary low" disabled={isBusy}>
           {isBusy ? t("add.busy") : t("add.button")}
+        </button>
+        <button type="button" class="low" onClick={onClose}>
+          {t("common.close")}
         </button>
       </form>
       <div role="status">
@@ -239,6 +255,6 @@ function AddAgent({ onAdded }: { onAdded: () => void }) {
         )}
       </div>
       {error !== null && <Trouble error={error} />}
-    </details>
+    </section>
   );
 }
