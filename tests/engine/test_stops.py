@@ -5,11 +5,12 @@ import base64
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accord import Agent, Context, File
+from accord import Agent, Ask, Context, File
 from accord.engine.log.entries import NOBODY, Attempt, Released, StepEnded, StepLeft
 from accord.engine.runs import engine as engine_
 from accord.model import Message, Part, Role, SendMessageRequest, TaskState, Unavailable
@@ -28,6 +29,7 @@ from tests.engine.processes import (
     told,
     until,
 )
+from tests.reliability.inside import pass_turns
 from tests.reliability.ways import Refused
 
 
@@ -88,6 +90,50 @@ async def test_nothing_looks_at_the_store_after_a_stop(disk: Disk) -> None:
     await Process(app).send(message("hello"))
     await app.close()
     assert asyncio.all_tasks() == before
+
+
+class Slow(SqliteStore):
+    """A file that gives tasks back when the test says so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_asked, self.may = asyncio.Event(), asyncio.Event()
+        self.done: list[str] = []
+
+    async def unclaim(self, key: int, pos: int) -> None:
+        self.is_asked.set()
+        await self.may.wait()
+        await super().unclaim(key, pos)
+        self.done.append("given back")
+
+    async def close(self) -> None:
+        self.done.append("closed")
+        await super().close()
+
+
+async def test_what_is_being_given_back_is_so_before_the_store_is_closed(disk: Disk) -> None:
+    agent = Agent("Back")
+
+    @agent.skill
+    async def ask(text: str) -> Ask:
+        return Ask("Which?")
+
+    store = Slow(disk.path)
+    app = agent.app(store=store)
+    await app.open()
+    process = Process(app)
+    task = await process.send(message("go"))
+    wrong = message("x", task_id=task["id"])
+    wrong["message"]["contextId"] = "another"
+    with pytest.raises(Refused, match="belongs to context"):
+        await process.send(wrong)
+    await until(store.is_asked.is_set)
+    closing = asyncio.create_task(app.close())
+    await until(lambda: app._engine.tasks.writer.is_closing)
+    await pass_turns(100)
+    store.may.set()
+    await closing
+    assert store.done == ["given back", "closed"]
 
 
 @pytest.mark.parametrize("is_durable", [False, True])

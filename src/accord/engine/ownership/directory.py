@@ -33,6 +33,7 @@ log_ = logging.getLogger("accord")
 # Logs of open tasks that nobody works on, kept for their next message.
 IDLE = 1_000
 IDLE_BYTES = 64 << 20
+CLOSE_S = 5.0  # for what is being given up
 
 
 class Directory:
@@ -306,7 +307,8 @@ class Directory:
     async def _unclaim(self, slot: TaskSlot, log: Log, settled: "asyncio.Future[None]") -> None:
         """Give up a task without a commit. Claims of it wait: else it could undo one of them."""
         try:
-            await self._store.unclaim(slot.key, log.pos)
+            if not self._writer.is_closing:  # else the store gives up all that is ours
+                await self._store.unclaim(slot.key, log.pos)
         except A2AError:
             self.may_own_more = True
         finally:
@@ -394,6 +396,11 @@ class Directory:
                 slot.move(SlotMove.LOSE)
                 slot.move(SlotMove.FORGET)
                 self.leave(slot)
+
+    async def close(self) -> None:
+        """Wait for what is being given up, before the store is closed."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=CLOSE_S)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(work)

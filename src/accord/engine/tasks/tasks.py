@@ -86,6 +86,7 @@ class Tasks:
         self.is_closing = True
         self.views.wake_all()
         await self.writer.close()
+        await self.directory.close()
         self.views.wake_all()
         self.views.close()
         if last is not None:
