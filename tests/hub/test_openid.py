@@ -2,6 +2,7 @@
 give them.
 """
 
+import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -13,10 +14,11 @@ import aiohttp
 import pytest
 
 from accord.console import BrowserSessions
-from accord.hub import Hub, HubSettings
+from accord.hub import Hub, HubRole, HubSettings
 from accord.hub.access import SYSTEM, PolicyRule
 from tests.auth.browser import agree_in, browser
 from tests.auth.test_idp import IDP
+from tests.client.peers import PATIENCE_S
 from tests.hub.hubs import serving_card
 from tests.processes import start
 
@@ -175,6 +177,21 @@ async def test_what_an_admin_set_counts_before_claims(idp, tmp_path):
         async with ada.session.delete(user, headers=headers) as done:
             assert done.status == 204
         assert (await bob.get("/api/v1/me"))[1]["role"] == "publisher"
+
+
+async def test_live_ends_when_the_role_is_taken_away(idp, tmp_path):
+    """It shows what all callers do."""
+    async with (
+        hub_with(idp, tmp_path) as (hub, url),
+        page_at(url, "ada") as page,
+        page.session.get(
+            f"{url}/console/api/live", headers={"X-Accord-Session": page.secret}
+        ) as live,
+    ):
+        assert live.status == 200
+        await hub.principals.set_user(SYSTEM, "ada", HubRole.USER, ())
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await live.content.read()).endswith(b": logged out\n\n")
 
 
 async def test_a_link_does_not_prolong_a_login(idp, tmp_path):

@@ -94,6 +94,7 @@ class Api:
         self._app = app
         self._own = ("", operator.identity)  # whose tasks the page may answer and go on with
         self._is_operator = True
+        self.is_still_operator: Callable[[], bool] = lambda: True  # for what lasts
         self._is_hub = is_hub
         self._tasks = app.engine.tasks
         self._logins = logins
@@ -101,11 +102,12 @@ class Api:
         self._attempts = attempts
         self._lists = TaskLists(app, lambda: self._listed, self._extra)
 
-    def seen_by(self, caller: Caller, *, is_operator: bool) -> "Api":
+    def seen_by(self, caller: Caller, is_operator: Callable[[], bool]) -> "Api":
         """Return the same for somebody else: an operator, or who sees only their own tasks."""
         other = copy.copy(self)
-        other._own, other._is_operator = ("", caller.identity), is_operator
-        other._lists = self._lists.seen_by(other._extra, is_operator=is_operator)
+        other._own, other._is_operator = ("", caller.identity), is_operator()
+        other.is_still_operator = is_operator
+        other._lists = self._lists.seen_by(other._extra, is_operator=other._is_operator)
         return other
 
     def _check_may(self, verb: str, parts: list[str], query: dict[str, str], own: str) -> None:
@@ -458,7 +460,8 @@ class _Live:
 
     def __init__(self, api: Api, session: Callable[[], Awaitable[StoredLogin | None]]) -> None:
         self._api = api
-        self._session = session  # called again and again: a browser may be logged out meanwhile
+        # Asked again and again: a browser may be logged out, and a role taken away.
+        self._session = session
         self._is_closed = False
 
     async def send(self, out: ResponseWriter) -> None:
@@ -467,7 +470,7 @@ class _Live:
         await out.write(b": hello\n\n")
         while not out.is_gone and not self._is_closed:
             try:
-                if await self._session() is None:
+                if await self._session() is None or not self._api.is_still_operator():
                     await out.write(b": logged out\n\n", is_last=True)
                     return
                 told = await self._api.changes(since)

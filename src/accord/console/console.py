@@ -163,7 +163,7 @@ class Console:
         if not session.caller:
             return self._api
         caller = self._caller_of(session)
-        return self._api.seen_by(caller, is_operator=self._is_operator(caller))
+        return self._api.seen_by(caller, lambda: self._is_operator(caller))
 
     async def _log_in_with(
         self, openid: OpenIdLogin, request: HttpRequest, *, is_back: bool
