@@ -4,12 +4,22 @@ from typing import Any
 
 import msgspec
 
-from ...model import Message, Metadata, Part, PathPart, Role, TaskState, new_id
+from ...model import (
+    File,
+    InvalidParams,
+    Message,
+    Metadata,
+    Part,
+    PathPart,
+    Role,
+    TaskState,
+    new_id,
+)
 from ...schema import Shape
 from ..log import Log
-from ..skills import Reply, StatusMessage, to_parts
+from ..skills import Reply, StatusMessage, file_of, to_parts
 
-__all__ = ["agent_message", "read_answer", "set_status", "with_bytes"]
+__all__ = ["agent_message", "read_answer", "read_file", "set_status", "with_bytes"]
 
 
 def set_status(
@@ -41,6 +51,18 @@ def with_bytes(message: Message) -> Message:
         return message
     parts = [part.read() if isinstance(part, PathPart) else part for part in message.parts]
     return msgspec.structs.replace(message, parts=parts)
+
+
+def read_file(answer: Message) -> File:
+    """Return the file of an answer.
+
+    Raises:
+        InvalidParams: There is none.
+    """
+    for part in answer.parts:
+        if isinstance(part.raw, bytes) or isinstance(part.url, str):
+            return file_of(part)
+    raise InvalidParams("the answer has no file")
 
 
 def read_answer(answer: Message, type_: Any) -> Any:

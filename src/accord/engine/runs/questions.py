@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ...files import has_references, restored
 from ...model import (
     A2AError,
+    File,
     InvalidParams,
     Message,
     Metadata,
@@ -28,7 +30,7 @@ from ...schema import Shape
 from ..durable import Branch, Expired, expired, within_ms
 from ..log import Answered, Asked, AskExpired, AskLeft, Turn
 from ..skills import NO_DEFAULT
-from .messages import agent_message, read_answer
+from .messages import agent_message, read_answer, read_file
 
 if TYPE_CHECKING:
     from .run import Run
@@ -147,10 +149,14 @@ class Questions:
                         answer = await self._ask(branch, asked, word, metadata, refusal)
                         if answer is None:
                             return _late(asked, default)
+            assert answer is not None  # it was recorded, or awaited
+            if until is None:  # else it is passed on as it is
+                answer = await self._restored(answer)
             if type_ is Message:
                 return answer
-            assert answer is not None  # it was recorded, or awaited
             try:
+                if type_ is File:
+                    return read_file(answer).opened_by(run.runs.opener(run.log.namespace))
                 return read_answer(answer, type_)
             except InvalidParams as error:
                 word = _again(f"That does not fit: {error}", question, type_)
@@ -171,7 +177,8 @@ class Questions:
             found = run.history.answer(asked.branch, n, asked.text, asked.type, asked.is_named)
             was_left = isinstance(found, AskLeft)
             if isinstance(found, Answered):
-                return self._taken(found).message
+                answer = self._taken(found).message
+                return answer if until is not None else await self._restored(answer)
             if was_left and until is not None:
                 return await until  # it came without a message
         if was_left:
@@ -181,9 +188,11 @@ class Questions:
             # Else it was said, and nothing came of it.
             if not (run.history is not None and _is_same(run.history.question, asked)):
                 self._say(TaskState.AUTH_REQUIRED, text or None, asked, metadata, refusal)
-            if until is None:
-                return await self._next_message(branch, asked)
-            return await self._first(branch, asked, until)
+            if until is not None:
+                return await self._first(branch, asked, until)
+            message = await self._next_message(branch, asked)
+        assert message is not None  # it has no deadline
+        return await self._restored(message)
 
     async def _ask(
         self,
@@ -267,6 +276,16 @@ class Questions:
         if history is None:
             return None
         return history.answer(asked.branch, asked.n, asked.text, asked.type, asked.is_named)
+
+    async def _restored(self, answer: Message) -> Message:
+        """Return an answer with the bytes of its smaller files, as the first message has them."""
+        run, files = self._run, self._run.runs.tasks.files
+        if files is None or not has_references(answer):
+            return answer
+        message = await restored(files, answer)
+        if run.message is answer:  # no other branch has got an answer meanwhile
+            run.message = message
+        return message
 
     def _taken(self, answered: Answered) -> Turn:
         run = self._run
@@ -424,7 +443,7 @@ def parts_of(question: str | Message, type_: Any) -> list[Part]:
     just any text.
     """
     parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
-    if type_ is not None and type_ not in (str, Message):
+    if type_ is not None and type_ not in (str, Message, File):
         parts.append(Part(data=Shape(type_).schema(), media_type=_SCHEMA))
     return parts
 

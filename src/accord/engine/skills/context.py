@@ -409,8 +409,8 @@ class Context:
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked.
         If it does not fit, the client is told why and asked again. With `Message` the whole message
-        is returned. A dict is sent as a JSON Schema; the answer is JSON, and checked if the package
-        `jsonschema` is installed.
+        is returned, with `File` the file in it, of any size. A dict is sent as a JSON Schema; the
+        answer is JSON, and checked if the package `jsonschema` is installed.
 
         After a restart the answer is found by the question's text and type. If the text changes
         from run to run (a time, a price), give the question a `name`, which is used instead.
