@@ -187,6 +187,13 @@ async def pick(text: str, ctx: Context) -> str:
     return (await ctx.ask("Which?", Picture)).file
 
 
+@agent.skill
+async def twins(text: str):
+    """Make two things of one name."""
+    for n in (1, 2):
+        yield Artifact(artifact_id=f"twin-{n}", name="twin", parts=[Part(text=f"{text} {n}")])
+
+
 if __name__ == "__main__":
     agent.run(
         port=int(sys.argv[1]),

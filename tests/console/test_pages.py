@@ -105,6 +105,15 @@ async def test_an_exported_task_replays_without_a_server(tmp_path):
         await other.goto(saved.as_uri())
         await other.wait_for_selector("text=my password=[removed] <b>")
         await other.wait_for_selector("text=/completed · event \\d+ of \\d+/")
+        twins = (await client.send("whale", skill="twins")).task_id
+        await page.goto(f"{server.url}/console/tasks/{twins}")
+        await page.wait_for_selector("[data-outcome]")
+        async with page.expect_download() as download:
+            await page.click("button:text-is('Export')")
+        await (await download.value).save_as(saved)
+        await other.goto(saved.as_uri())
+        for text in ("whale 1", "whale 2"):
+            await other.wait_for_selector(f"pre:text-is('{text}')")
         await other.close()
 
 

@@ -14,6 +14,7 @@ interface Frame {
   kind: "state" | "message" | "artifact" | "step";
   who?: string;
   name?: string;
+  artifact?: number; // several may have one name
   text: string;
   append?: boolean;
 }
@@ -78,6 +79,7 @@ const said = (message: Message): string => message.parts.map(shownOf).join("\n")
 
 export function framesOf(entries: Entry[]): Frame[] {
   const frames: Frame[] = [];
+  const ids: string[] = []; // of artifacts
   const runs: Frame[][] = []; // frames whose texts are pieces of one
   const open = new Map<string, Frame[]>(); // the last run of an artifact
   for (const { seq: n, at, event, message, kind, data } of entries) {
@@ -88,13 +90,16 @@ export function framesOf(entries: Entry[]): Frame[] {
     if (message) frames.push({ n, at, kind: "message", who: "user", text: said(message) });
     if (update) {
       const name = redacted(update.artifact.name || update.artifact.artifactId);
-      const frame: Frame = { n, at, kind: "artifact", name, text: update.artifact.parts.map(rawOf).join(""), append: !!update.append };
+      const id = update.artifact.artifactId;
+      if (!ids.includes(id)) ids.push(id);
+      const text = update.artifact.parts.map(rawOf).join("");
+      const frame: Frame = { n, at, kind: "artifact", name, artifact: ids.indexOf(id), text, append: !!update.append };
       frames.push(frame);
-      const run = frame.append && open.get(update.artifact.artifactId);
+      const run = frame.append && open.get(id);
       if (run) run.push(frame);
       else {
         const begun = [frame];
-        open.set(update.artifact.artifactId, begun);
+        open.set(id, begun);
         runs.push(begun);
       }
     }

@@ -29,11 +29,11 @@
     for (const frame of frames.slice(0, n + 1)) {
       if (frame.kind === "state") state = frame.name;
       if (frame.kind === "artifact") {
-        let shown = artifacts.get(frame.name);
+        let shown = artifacts.get(frame.artifact);
         if (!shown) {
           box.append(make("strong", frame.name));
           shown = make("pre", "", "white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid;padding-left:.8rem");
-          artifacts.set(frame.name, shown);
+          artifacts.set(frame.artifact, shown);
           box.append(shown);
         }
         shown.textContent = (frame.append ? shown.textContent : "") + frame.text;
