@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.model import Unavailable
-from accord.store.postgres import PostgresStore
+from accord.model import TaskState, Unavailable
+from accord.store.postgres import PostgresStore, wake
 from tests.engine.processes import Process, message, reaches, text_of, until
 from tests.postgres import execute, schema_url
 from tests.reliability.ways import Refused
@@ -64,6 +64,13 @@ class World:
     async def two(self) -> AsyncIterator[tuple[Process, Process]]:
         async with asyncio.timeout(SECONDS), self.process() as one, self.process() as two:
             yield one, two
+
+    def rows(self, task_id: str) -> int:
+        """How many rows the log of a task has."""
+        s = self._schema
+        counted = f"SELECT count(*) FROM {s}.events e JOIN {s}.tasks t ON t.key = e.task"
+        found: int = execute(f"{counted} WHERE t.id = $1", task_id)[0][0]
+        return found
 
     def lose(self, task_id: str, *, rows: int) -> None:
         """Go back to when the log of a task had so many rows, in one moment; 0: there is none."""
@@ -163,3 +170,40 @@ async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and
             assert frames[-1].is_final
             later = ["task" in frame.event for frame in frames[1:]]
             assert any(later), "the task as it is stands for what was lost"
+
+
+async def test_a_sender_does_not_get_the_answer_to_a_message_that_took_the_place_of_its_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is as long again before the sender's process looks at it."""
+    monkeypatch.setattr(wake, "POLL_S", 30.0)
+    world.agent = Agent("Works")
+    is_heard = asyncio.Event()
+
+    @world.agent.skill(durable=True)
+    async def talk(text: str, ctx: Context) -> None:
+        while True:
+            if text == "lost":
+                is_heard.set()
+                await asyncio.Event().wait()
+            text = await ctx.ask(f"heard {text}")
+
+    async with world.two() as (owner, other):
+        task_id: str = (await owner.send(message("one")))["id"]
+        stores = [process.app._engine.tasks.store for process in (owner, other)]
+        await until(lambda: all(store._wakes.is_heard for store in stores))
+        rows = world.rows(task_id)
+        lost = asyncio.create_task(other.send(message("lost", task_id=task_id)))
+        await is_heard.wait()
+        (slot,) = other.app._engine.tasks.directory.slots()
+        await until(lambda: slot.tail.state == TaskState.WORKING)  # it knows its turn
+        world.lose(task_id, rows=rows)
+        while True:
+            try:
+                answer = await owner.send(message("other", task_id=task_id))
+                break
+            except Refused:  # it notices
+                await asyncio.sleep(0.01)
+        assert answer["status"]["message"]["parts"][0]["text"] == "heard other"
+        with pytest.raises(Refused, match="the store went back"):
+            await lost
