@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from accord.client import connect
 from accord.store.migrations import newest
 from tests.cli.shell import accord, found
 from tests.postgres import base_url, execute, programs, schema_url
+from tests.processes import run_sync
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_backup_that_this_release_can_not_use_replaces_nothing(
     used(url)
     execute(made.replace("{s}", schema))
     dump = ["pg_dump", "--format=custom", f"--schema={schema}", f"--file={file}", base_url()]
-    subprocess.run(dump, check=True)
+    assert run_sync(*dump).code == 0
     execute(f"DROP SCHEMA {schema} CASCADE")
     used(url)
     done = accord("db", "restore", str(file), "--replace", "--store", url)

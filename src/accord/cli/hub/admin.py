@@ -367,8 +367,8 @@ def audit(client: HubClient, limit: int, verify: bool) -> None:
         query = {"limit": str(limit - len(rows)), "before": str(before or "")}
         page = client.call("GET", "/audit", query=query)
         rows += page["rows"]
-        before = page["next"]
-        if not before:
+        before = page.get("next", 0)
+        if not before or not page["rows"]:
             break
     shown = [one | {"when": minute(one.get("at_ms", 0))} for one in rows]
     columns = ("n", "when", "who", "did", "what", "detail")

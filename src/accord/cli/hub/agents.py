@@ -118,7 +118,7 @@ def list_(client: HubClient, state: str | None, team: str | None) -> None:
     """List the agents you may see."""
     query = {"state": state, "team": team, "limit": "500"}
     found = page = client.call("GET", "/agents", query=query)
-    while page["next"]:
+    while page.get("next"):
         page = client.call("GET", "/agents", query=query | {"cursor": page["next"]})
         found = found | {"agents": found["agents"] + page["agents"], "next": ""}
     rows = [_row(one) for one in found["agents"]]
