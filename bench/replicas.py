@@ -11,7 +11,6 @@ Beside them is the cluster store of a2a-sdk on the same database, if what it nee
 import asyncio
 import contextlib
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -45,8 +44,8 @@ def show(name: str, value: str) -> None:
 
 def spread(values: list[float]) -> str:
     values.sort()
-    p50, p90 = statistics.median(values), values[int(len(values) * 0.9)]
-    return f"p50 {p50 * 1000:.1f} ms, p90 {p90 * 1000:.1f} ms ({len(values)})"
+    at = {share: values[int(len(values) * share / 100)] * 1000 for share in (50, 90, 99)}
+    return ", ".join(f"p{share} {ms:.1f} ms" for share, ms in at.items()) + f" ({len(values)})"
 
 
 async def events(replicas: Fleet) -> None:
@@ -61,15 +60,29 @@ async def events(replicas: Fleet) -> None:
     show("event to a reader on another replica", spread(late))
 
 
-async def turns(replicas: Fleet) -> None:
+async def turns(replicas: Fleet, *, echoes: int) -> None:
+    """Send to a task that another replica owns, while so many clients send echoes to all."""
     owner, other = (client(replicas, replica) for replica in replicas.replicas[:2])
     task = await owner.send(message("hello", "talk"))
     took: list[float] = []
-    for n in range(150):
-        began = time.perf_counter()
-        await other.send(message(f"{n}", task_id=task["id"]))
-        took.append(time.perf_counter() - began)
-    show("message to a task owned elsewhere, to the end of its turn", spread(took))
+
+    async def echo(n: int) -> None:
+        to = client(replicas, replicas.replicas[n % len(replicas.replicas)])
+        while True:
+            await to.send(message("hello", "echo"))
+
+    beside = [asyncio.create_task(echo(n)) for n in range(echoes)]
+    try:
+        for n in range(400):
+            began = time.perf_counter()
+            await other.send(message(f"{n}", task_id=task["id"]))
+            took.append(time.perf_counter() - began)
+    finally:
+        for one in beside:
+            one.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+    among = f", beside {echoes} clients" if echoes else ""
+    show(f"message to a task owned elsewhere, to its answer{among}", spread(took))
 
 
 async def taken(replicas: Fleet, schema: str) -> None:
@@ -236,7 +249,8 @@ async def main() -> None:
         schema = schema_of(url)
         async with fleet([url] * 3, Path(tempfile.mkdtemp()), 1) as replicas:
             await events(replicas)
-            await turns(replicas)
+            await turns(replicas, echoes=0)
+            await turns(replicas, echoes=12)
             await taken(replicas, schema)
     await show_rate([f"sqlite:///{tempfile.mkdtemp()}/tasks.db"], "SQLite, 1 process")
     for count in (1, 2, 4):
