@@ -127,11 +127,11 @@ test: announce $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(TUS) $(CONSOLE) 
 	$(call twice,$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks)
 	@$(BIN)/python -m tests.report
 
-# What needs nothing but $(VENV), of the folders that most changes touch, without what measures.
+# What needs nothing but $(VENV), of the folders that most changes touch, without what measures. Tests wait more than they work, so four files at a time.
 UNIT := tests/test_tree.py tests/test_repository.py tests/protocol tests/store tests/engine tests/interaction tests/client tests/auth tests/push
 
 unit: $(DEV) ## Run the quick tests: two to three minutes, nothing else to install
-	$(BIN)/python -m pytest -m "not alone and not outside" --numprocesses auto --dist loadfile $(UNIT)
+	$(BIN)/python -m pytest -m "not alone and not outside" --numprocesses 4 --dist loadfile $(UNIT)
 
 # One framework: make test-framework OTHERS=adk
 test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other programs' packages in environments of their own
