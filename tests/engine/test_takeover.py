@@ -11,10 +11,13 @@ import msgspec
 import pytest
 
 from accord import Agent, Ask, Context
+from accord.engine.log import Log
 from accord.engine.log.entries import PostRefused
+from accord.engine.ownership import SlotState
+from accord.engine.reading import remote
 from accord.engine.runs import retention as upkeep
 from accord.engine.runs.posts import Posted
-from accord.model import Message, Part, Role, SendMessageRequest
+from accord.model import Message, Part, Role, SendMessageRequest, Unavailable
 from accord.protocol.v1 import codec as v1
 from accord.store.contract import Can, Namespace, PostKind, Record, Wake
 from accord.store.memory import MemoryStore
@@ -195,20 +198,46 @@ async def place_of_two() -> AsyncIterator[tuple[Process, Process, list[str]]]:
         yield one, other, heard
 
 
-class Threadless(MemoryStore):
-    """A handle that gets no thread for its heartbeat when it first takes a new number."""
+# Whatever a store raises, the loops go on
 
-    has_failed = False
+
+class Faulty(MemoryStore):
+    """A handle whose next calls of some functions raise these errors."""
+
+    def __init__(self, *args: Any, **errors: list[Exception]) -> None:
+        super().__init__(*args)
+        self.errors = errors
+
+    def _fail(self, name: str) -> None:
+        if self.errors.get(name):
+            raise self.errors[name].pop(0)
 
     async def rejoin(self) -> None:
-        if not self.has_failed:
-            self.has_failed = True
-            raise RuntimeError("can't start new thread")
+        self._fail("rejoin")
         await super().rejoin()
 
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
+        if watch:
+            self._fail("watch")
+        return await super().load(namespace, task_id, watch=watch)
 
-async def test_a_replica_takes_a_new_number_whatever_kept_it_from_that_at_first() -> None:
-    """It would stay out for ever: alive, and with nobody to restart it."""
+    async def unclaim(self, key: int, pos: int) -> None:
+        self._fail("unclaim")
+        await super().unclaim(key, pos)
+
+
+def errors_of(caplog: pytest.LogCaptureFixture, about: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if about in record.getMessage()]
+
+
+async def test_a_replica_takes_a_new_number_whatever_kept_it_from_that_at_first(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would stay out for ever: alive, and with nobody to restart it. What nobody foresaw is
+    logged once, with its traceback.
+    """
     base, agent = MemoryStore(), Agent("Echo")
 
     @agent.skill
@@ -216,14 +245,90 @@ async def test_a_replica_takes_a_new_number_whatever_kept_it_from_that_at_first(
         return text
 
     base.is_shared = True
-    store = Threadless(base._state)
+    errors: list[Exception] = [RuntimeError("can't start new thread") for _ in range(3)]
+    store = Faulty(base._state, rejoin=[*errors, Unavailable("away")])
     async with asyncio.timeout(10), serving(agent, store) as one:
         store.kill()
         with pytest.raises(Refused):
             await one.send(message("while it is out"))
         await until(lambda: not one.app._engine.tasks.trouble)
-        assert store.has_failed
+        assert store.errors == {"rejoin": []}
         await one.send(message("after it"))
+    number = "taking a new replica number"
+    assert errors_of(caplog, number) == [
+        f"{number}: failed, and is tried again",
+        f"{number}: works again",
+    ]
+
+
+async def test_a_task_that_was_lost_is_read_on_whatever_kept_it_from_being_watched_at_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its readers would never see what the next owner writes. A second task that was lost with it
+    is watched at once.
+    """
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
+    monkeypatch.setattr(remote, "RETRY_S", 0.01)
+    base, agent, calls, go_on = MemoryStore(), Agent("Taken"), [], asyncio.Event()
+
+    @agent.skill(durable=True)
+    async def work(text: str, ctx: Context) -> str:
+        calls.append(text)
+        await go_on.wait()
+        return f"{text} done"
+
+    class Sightless(Faulty, Blind):
+        """It finds no orphans either."""
+
+    base.is_shared = True
+    loser_store = Sightless(base._state)
+    async with (
+        asyncio.timeout(20),
+        serving(agent, loser_store) as loser,
+        serving(agent, base.another()),
+    ):
+        sending = [asyncio.create_task(loser.send(message(text))) for text in ("one", "other")]
+        await until(lambda: len(calls) == 2)
+        loser_store.errors["watch"] = [KeyError("row"), KeyError("row"), Unavailable("away")]
+        for task in list(base._state.indexes[Namespace("Taken")].tasks.values()):
+            base._state.give(task.record, 999)  # of a process that is not there
+        await until(lambda: len(calls) == 4)
+        go_on.set()
+        assert [text_of(task) for task in await asyncio.gather(*sending)] == [
+            "one done",
+            "other done",
+        ]
+    watch = "beginning to watch tasks"
+    assert errors_of(caplog, watch) == [
+        f"{watch}: failed, and is tried again",
+        f"{watch}: works again",
+    ]
+
+
+async def test_a_task_that_can_not_be_given_back_is_found_by_the_audit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else it would stay ours in the store, and nothing would happen to it here."""
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
+    base, agent, me = MemoryStore(), Agent("Asks"), Namespace("Asks")
+
+    @agent.skill
+    async def ask(text: str) -> Ask:
+        return Ask("More?")
+
+    base.is_shared = True
+    store = Faulty(base._state)
+    async with asyncio.timeout(10), serving(agent, store) as one:
+        task_id = (await one.send(message("go")))["id"]
+        tasks, record = one.app._engine.tasks, base._state.find(me, task_id).record
+        slot = tasks.directory.slot(record.key)
+        await until(lambda: (record.owner, slot.state) == (0, SlotState.IDLE))
+        store.errors["unclaim"] = [KeyError("row")]
+        log = await tasks.own(me, task_id)
+        assert isinstance(log, Log)
+        tasks.directory.release(log)
+        await until(lambda: not store.errors["unclaim"] and not record.owner)
+    assert len(errors_of(caplog, "can't be given up")) == 1
 
 
 # What goes between processes

@@ -122,7 +122,13 @@ class Writer:
         self._items: _Submitted = []
         self._keys = 0
         self._pump = Pump("accord-writer", self._write, log=log_, stays=True)
-        self._rejoining: asyncio.Task[None] | None = None
+        self._rejoin_tries = 0
+        self._rejoiner = Pump(
+            "taking a new replica number",
+            self._rejoin,
+            log=log_,
+            retry_s=lambda: backoff_s(self._rejoin_tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S),
+        )
         self._storing_files: set[asyncio.Task[None]] = set()  # files that logs wait for
 
     async def open(self) -> None:
@@ -134,9 +140,7 @@ class Writer:
         while self._storing_files:
             await asyncio.wait(self._storing_files)
         await self._pump.stop(None)
-        if self._rejoining is not None:
-            self._rejoining.cancel()
-            await asyncio.wait({self._rejoining})
+        await self._rejoiner.stop()
 
     def new_key(self) -> int:
         """Return a number no task and no post has had: our own, and a count."""
@@ -335,33 +339,32 @@ class Writer:
                 log_.error("%s: others go on with its tasks", error)
             self.on_fenced()
             if not self.is_closing and not self.is_replaced:
-                self._rejoining = self.loop.create_task(self._rejoin(), name="accord-rejoin")
+                self._rejoin_tries = 0
+                self._rejoiner.wake()
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
             self.summary = error.summary
             if not self.is_fenced:
                 log_.error("the store can't be written; trying again: %s", error)
 
-    async def _rejoin(self) -> None:
-        """Take a new number, however long that takes, and go on; unless the store says that this
-        process is not to use it any more.
+    async def _rejoin(self) -> bool:
+        """Take a new number and go on, unless the store says that this process is not to use it any
+        more. The pump tries again until it works: without a number nothing can be stored.
         """
-        tries = 0
-        while True:
-            try:
-                await self.store.rejoin()
-                break
-            except Replaced as error:
-                self._replace(error)
-                return
-            except Exception as error:  # whatever it is: without a number nothing works here
-                if not tries:  # once for each outage
-                    log_.warning("taking a new number failed, and is tried again: %s", error)
-                await asyncio.sleep(backoff_s(tries, first_s=RETRY_S, most_s=LONGEST_RETRY_S))
-                tries += 1
+        if not self.is_fenced:
+            return False
+        try:
+            await self.store.rejoin()
+        except Replaced as error:
+            self._replace(error)
+            return False
+        except Exception:
+            self._rejoin_tries += 1
+            raise
         log_.warning("this replica has number %d now", self.store.replica)
         self.is_fenced, self.is_failing, self.fault = False, False, ""
         self.on_rejoined()
+        return False
 
     def _replace(self, error: Replaced) -> None:
         self.is_replaced = True

@@ -309,7 +309,9 @@ class Directory:
         try:
             if not self._writer.is_closing:  # else the store gives up all that is ours
                 await self._store.unclaim(slot.key, log.pos)
-        except A2AError:
+        except Exception as error:
+            if not isinstance(error, A2AError):  # else the store has said so itself
+                log_.exception("task %s can't be given up; the audit looks at it", slot.place[1])
             self.may_own_more = True
         finally:
             slot.settled = None

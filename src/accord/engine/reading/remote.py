@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
-from typing import Any
+from collections.abc import Collection
 
 from ...model import FINAL, A2AError
 from ...pump import Pump
@@ -37,10 +36,14 @@ class RemoteTails:
             log=log_,
             retry_s=lambda: RETRY_S,
         )
-        self._background: set[asyncio.Future[None]] = set()
+        self._unwatched: set[Tail] = set()  # tails of tasks that are to be watched
+        self._follower = Pump(
+            "beginning to watch tasks", self._watch_tails, log=log_, retry_s=lambda: RETRY_S
+        )
 
     def close(self) -> None:
         self._watches.close()
+        self._follower.cancel()
         self._pump.cancel()
 
     def _is_read(self, key: int) -> bool:
@@ -64,20 +67,32 @@ class RemoteTails:
         if tail.state in FINAL:
             return
         if key not in self._watches:
-            self._in_background(self._follow(tail))
+            self._unwatched.add(tail)
+            self._follower.wake()
         elif key in self._grown:
             self.wake({key})
 
-    async def _follow(self, tail: Tail) -> None:
-        while True:
-            try:
-                await self.watch(tail.namespace, tail.ids.task_id)
-                break
-            except A2AError:
-                await asyncio.sleep(RETRY_S)
-                if tail.slot.tail is not tail:
-                    return
-        self.wake({tail.slot.key})
+    async def _watch_tails(self) -> bool:
+        """Watch the tasks that are not watched yet. One that can't be is tried again, and holds up
+        no other.
+        """
+        unwatched, self._unwatched = self._unwatched, set()
+        tails = [tail for tail in unwatched if tail.slot.tail is tail]
+        outcomes = await asyncio.gather(
+            *(self.watch(tail.namespace, tail.ids.task_id) for tail in tails),
+            return_exceptions=True,
+        )
+        errors: list[BaseException] = []
+        for tail, outcome in zip(tails, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                errors.append(outcome)
+                self._unwatched.add(tail)
+            else:
+                self.wake({tail.slot.key})
+        if errors:
+            # What nobody foresaw is logged, also if the store is away for others.
+            raise next((error for error in errors if not isinstance(error, A2AError)), errors[0])
+        return bool(self._unwatched)
 
     def follow_no_longer(self, key: int) -> None:
         if key in self._watches:
@@ -166,8 +181,3 @@ class RemoteTails:
             tail.wake()
         else:
             tail.cut(record.pos, record.seq, state_of(record.state))
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        doing = asyncio.ensure_future(work)
-        self._background.add(doing)
-        doing.add_done_callback(self._background.discard)
