@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import py_compile
 import re
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ SOURCE = Path(accord.__file__).parent
 
 # A room may import the rooms before it, and itself.
 ORDER = [
-    {"extras", "lazy", "slug"},
+    {"extras", "lazy_imports", "slug"},
     {"model", "forks", "private", "sockets"},
     {"net", "pump", "siblings"},
     {"protocol", "auth", "store", "observe"},
@@ -100,9 +101,36 @@ def test_the_map_names_every_room():
 
 def test_root_exports_are_exact():
     """What a user types is a promise: nothing joins or leaves it by accident."""
-    assert all(getattr(accord, name) is not None for name in accord.__all__)
+    assert all(getattr(accord, name) is not None for name in dir(accord))
     typed = re.findall(r" as (\w+)$", (SOURCE / "__init__.py").read_text(), re.MULTILINE)
-    assert sorted(typed) == sorted(accord.__all__)
+    assert sorted(typed) == dir(accord)
+
+
+def test_names_of_a_package_are_found_without_its_source(tmp_path, monkeypatch):
+    """A frozen program has no sources and no stubs. What is not used is not imported."""
+    package = tmp_path / "trip"
+    package.mkdir()
+    (package / "hotel.py").write_text("class Room: ...")
+    (package / "flight.py").write_text("raise AssertionError('nobody asked for it')")
+    init = package / "__init__.py"
+    init.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from accord.lazy_imports import lazy_imports\n"
+        "if TYPE_CHECKING:\n"
+        "    from .flight import Seat as Seat\n"
+        "    from .hotel import Room as Room\n"
+        "if not TYPE_CHECKING:\n"
+        "    __getattr__, __dir__ = lazy_imports(__name__)\n"
+    )
+    py_compile.compile(str(init), cfile=str(init.with_suffix(".pyc")))
+    init.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+    trip = importlib.import_module("trip")
+    assert dir(trip) == ["Room", "Seat"]
+    assert trip.Room.__module__ == "trip.hotel"
+    assert "trip.flight" not in sys.modules
+    with pytest.raises(AttributeError, match="module 'trip' has no attribute 'Bus'"):
+        _ = trip.Bus
 
 
 @pytest.mark.parametrize("name", ["", ".auth", ".client", ".model", ".push", ".testing", ".tools"])

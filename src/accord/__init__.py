@@ -6,7 +6,7 @@ server.
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazy
+from .lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
@@ -54,54 +54,6 @@ if TYPE_CHECKING:
     from .model import VersionNotSupported as VersionNotSupported
     from .server.transport import Tls as Tls
 
-_WHERE = {
-    "A2AError": "model",
-    "Agent": "agent",
-    "Artifact": "model",
-    "Ask": "engine.skills",
-    "Backoff": "engine.durable",
-    "BodyTooLarge": "model",
-    "Caller": "auth",
-    "ContentTypeNotSupported": "model",
-    "Context": "engine.skills",
-    "Expired": "engine.durable",
-    "ExtendedAgentCardNotConfigured": "model",
-    "ExtensionSupportRequired": "model",
-    "Fail": "engine.skills",
-    "File": "engine.skills",
-    "InvalidAgentResponse": "model",
-    "InvalidParams": "model",
-    "InvalidRequest": "model",
-    "Limits": "model",
-    "Message": "model",
-    "MethodNotAllowed": "model",
-    "MethodNotFound": "model",
-    "ParseError": "model",
-    "Part": "model",
-    "PermissionDenied": "model",
-    "PushNotificationNotSupported": "model",
-    "Reply": "engine.skills",
-    "SkillCall": "engine.skills",
-    "Retention": "engine.runs",
-    "StatusMessage": "engine.skills",
-    "StepFailed": "engine.durable",
-    "Task": "model",
-    "TaskGenerationMismatch": "model",
-    "TaskNotCancelable": "model",
-    "TaskNotFound": "model",
-    "Tls": "server.transport",
-    "TooManyRequests": "model",
-    "Unauthenticated": "model",
-    "Unavailable": "model",
-    "UnsupportedMediaType": "model",
-    "UnsupportedOperation": "model",
-    "VersionNotSupported": "model",
-    "connect": "client",
-    "connect_sync": "client",
-    "current": "engine.skills",
-}
-
-__all__ = list(_WHERE)
-
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(__name__, _WHERE)
+    __getattr__, __dir__ = lazy_imports(__name__)
+    __all__ = list(__dir__())

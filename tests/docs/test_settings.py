@@ -70,7 +70,7 @@ def spellings(default: object) -> list[str]:
     return [f"{number >> 10} KiB"] if number % 1024 == 0 else [f"{number:,}", str(number)]
 
 
-@pytest.mark.parametrize("name", accord.__all__)
+@pytest.mark.parametrize("name", dir(accord))
 def test_every_public_name_says_in_a_line_what_it_is(name):
     """The first line is what an editor shows: a sentence of its own, not the name again."""
     first = (getattr(accord, name).__doc__ or "").partition("\n")[0]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .anyone import Anyone as Anyone
@@ -53,57 +53,7 @@ if TYPE_CHECKING:
     from .tokens import TokenVerifier as TokenVerifier
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "ANONYMOUS": "caller",
-            "Anyone": "anyone",
-            "ApiKeys": "api_keys",
-            "Auth": "schemes",
-            "Authenticator": "authenticator",
-            "Basic": "basic",
-            "Bearer": "oauth",
-            "Caller": "caller",
-            "Credentials": "schemes",
-            "FileKeys": "issuer",
-            "Introspection": "tokens",
-            "InvalidCredentials": "schemes",
-            "InvalidSignature": "jose",
-            "InvalidToken": "tokens",
-            "Issuer": "issuer",
-            "IssuerUnavailable": "issuer",
-            "KeySource": "issuer",
-            "Keyring": "keyring",
-            "KeyringError": "keyring",
-            "MutualTLS": "mutual_tls",
-            "OAuth2": "oauth",
-            "OIDC": "oauth",
-            "PublicKey": "jose",
-            "RemoteKeys": "issuer",
-            "Resources": "schemes",
-            "Scheme": "schemes",
-            "SigningKey": "jose",
-            "TokenVerifier": "tokens",
-            "Trust": "cards",
-            "UnknownKey": "jose",
-            "as_auth": "schemes",
-            "ask_issuer": "issuer",
-            "canonical_card": "cards",
-            "digest_of": "api_keys",
-            "hash_password": "basic",
-            "header_of": "jose",
-            "key_file_of": "keyring",
-            "new_api_key": "api_keys",
-            "new_key": "keyring",
-            "private_key": "jose",
-            "public_jwk": "jose",
-            "public_keys": "jose",
-            "read_cookie": "cookies",
-            "scheme": "schemes",
-            "sign_card": "cards",
-            "verify": "jose",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)
     # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
     # type checkers must find those too.
     __all__ = [

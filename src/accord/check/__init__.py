@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .card import validate_card as validate_card
@@ -21,22 +21,4 @@ if TYPE_CHECKING:
     from .table import GROUPS as GROUPS
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "CHECKS": "table",
-            "Category": "probing",
-            "CheckReport": "report",
-            "CheckResult": "report",
-            "GROUPS": "table",
-            "InterfaceProbe": "probing",
-            "MESSAGE": "probing",
-            "ProbeReport": "probing",
-            "junit": "report",
-            "probe": "probing",
-            "probe_message": "probing",
-            "run_checks": "run",
-            "served_card_faults": "run",
-            "validate_card": "card",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

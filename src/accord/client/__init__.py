@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 from ..protocol import BindingName as BindingName
 from ..protocol import PreviewNumber as PreviewNumber
 from ..protocol import VersionNumber as VersionNumber
@@ -50,20 +50,7 @@ if TYPE_CHECKING:
 
 # What only some need, and brings more with it.
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AuthorizationCode": "auth",
-            "ClientCredentials": "auth",
-            "DeviceCode": "auth",
-            "DevicePrompt": "auth",
-            "OAuthError": "auth",
-            "SavedLogin": "auth",
-            "card_at_origin": "interfaces",
-            "connect_sync": "sync",
-            "origin_of_interface": "interfaces",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)
     # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
     # type checkers must find those too.
     __all__ = [

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .console import Console as Console
@@ -12,13 +12,4 @@ if TYPE_CHECKING:
     from .pages import is_built as is_built
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "BrowserSessions": "login",
-            "Console": "console",
-            "OpenIdLogin": "openid",
-            "is_built": "pages",
-            "link_of": "console",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,17 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .offloading import LARGE as LARGE
     from .offloading import offload as offload
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "LARGE": "offloading",
-            "offload": "offloading",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -4,7 +4,7 @@ REST interface to it.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .access import HubRole as HubRole
@@ -25,24 +25,4 @@ if TYPE_CHECKING:
     from .settings import HubSettings as HubSettings
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "CardVersion": "registry",
-            "Entry": "registry",
-            "EntrySettings": "registry",
-            "EntryState": "registry",
-            "Health": "registry",
-            "SelfRegistration": "registration",
-            "Hub": "hub",
-            "HubRefused": "rest",
-            "HubSettings": "settings",
-            "Principal": "access",
-            "Registry": "registry",
-            "RestClient": "rest",
-            "HubRole": "access",
-            "Visibility": "registry",
-            "find_key": "rest",
-            "known_origins": "rest",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .functions import make_function as make_function
@@ -15,16 +15,4 @@ if TYPE_CHECKING:
     from .wrapping import wrap as wrap
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "RemoteTool": "remote",
-            "described_result": "remote",
-            "follow": "remote",
-            "make_function": "functions",
-            "remote_tool": "remote",
-            "remote_tools": "remote",
-            "kind_of": "wrapping",
-            "wrap": "wrapping",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

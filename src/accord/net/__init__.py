@@ -7,7 +7,7 @@ The names load on first use, so that what never connects out does not pay for ai
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .backoff import backoff_s as backoff_s
@@ -49,45 +49,4 @@ if TYPE_CHECKING:
     from .wire import shows_wire as shows_wire
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AgentFault": "errors",
-            "BadAnswer": "errors",
-            "CircuitBreaker": "breaker",
-            "ConnectionLost": "errors",
-            "FileTooLarge": "errors",
-            "Guard": "guard",
-            "NotPublic": "guard",
-            "Http": "http",
-            "Network": "network",
-            "Proxies": "proxies",
-            "Rate": "limits",
-            "Request": "http",
-            "Response": "http",
-            "ResponseBody": "http",
-            "ResponseHeaders": "http",
-            "TokenBucket": "limits",
-            "TokenBuckets": "limits",
-            "TooSlow": "errors",
-            "Unreachable": "errors",
-            "Url": "url",
-            "backoff_s": "backoff",
-            "client_tls": "tls",
-            "egress_words": "guard",
-            "OnFetched": "files",
-            "fetch_file": "files",
-            "guard_beside": "guard",
-            "host_of": "url",
-            "is_allowed": "guard",
-            "log_body": "wire",
-            "log_rpc": "wire",
-            "may_be_set": "http",
-            "origin_of": "url",
-            "parse_url": "url",
-            "resolve": "pool",
-            "safe_url": "url",
-            "shows_wire": "wire",
-            "why": "errors",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 from .context import NO_TRACE as NO_TRACE
 from .context import Trace as Trace
 from .context import child as child
@@ -31,6 +31,4 @@ if TYPE_CHECKING:
     from .spans import TracingSpan as TracingSpan
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__, {"Metrics": "metrics", "Tracing": "spans", "TracingSpan": "spans"}
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

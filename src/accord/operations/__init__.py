@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .call import IDEMPOTENT as IDEMPOTENT
@@ -26,27 +26,4 @@ if TYPE_CHECKING:
     from .table import served as served
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "ASSUMED": "table",
-            "Admission": "service",
-            "Call": "call",
-            "IDEMPOTENT": "call",
-            "NEWEST": "table",
-            "OPERATIONS": "table",
-            "ORDINARY_HEADERS": "headers",
-            "Operation": "table",
-            "PREVIEWS": "table",
-            "RESUME": "call",
-            "SCHEMA": "call",
-            "Service": "service",
-            "VERSIONS": "table",
-            "Version": "table",
-            "known_version": "table",
-            "major_minor": "table",
-            "methods": "table",
-            "numbers": "table",
-            "served": "table",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

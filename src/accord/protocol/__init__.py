@@ -4,7 +4,7 @@ store, no network.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .client import ClientCodec as ClientCodec
@@ -42,41 +42,4 @@ if TYPE_CHECKING:
     from .spoken import spoken_version as spoken_version
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "CodecChoice": "contract",
-            "Codec": "contract",
-            "ClientCodec": "client",
-            "EventFrame": "client",
-            "JsonObject": "client",
-            "DEFAULT_SEMANTICS": "contract",
-            "MEMBERS_SINCE_02": "legacy_card",
-            "MessageIds": "mending",
-            "Note": "mending",
-            "RestCodec": "contract",
-            "SCHEME_MEMBERS": "legacy_card",
-            "card_version": "legacy_card",
-            "card_versions": "legacy_card",
-            "needed_members": "legacy_card",
-            "Semantics": "contract",
-            "Snapshot": "contract",
-            "TaskPage": "contract",
-            "Timeline": "contract",
-            "outline": "shallow",
-            "read_mended": "mending",
-            "status_error": "client",
-            "texts": "shallow",
-            "NEWEST": "numbers",
-            "NEWEST_OLD": "numbers",
-            "PREVIEW_NUMBERS": "numbers",
-            "BindingName": "numbers",
-            "PreviewNumber": "numbers",
-            "VersionNumber": "numbers",
-            "SPOKEN": "spoken",
-            "SpokenVersion": "spoken",
-            "is_old": "spoken",
-            "spoken_version": "spoken",
-            "encoded_size": "contract",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

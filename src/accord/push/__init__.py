@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .delivery import Deliverer as Deliverer
@@ -19,23 +19,7 @@ if TYPE_CHECKING:
     from .settings import PushSettings as PushSettings
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Deliverer": "delivery",
-            "Format": "outbox",
-            "Hook": "hooks",
-            "Notification": "delivery",
-            "Notified": "receiver",
-            "Notifier": "notifier",
-            "PushSettings": "settings",
-            "Receiver": "receiver",
-            "Refusal": "receiver",
-            "SeenAttempt": "delivery",
-            "Verdict": "delivery",
-            "listening": "serving",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)
     # For users: docs/stability.md promises these. The other names are for the rest of Accord, and
     # type checkers must find those too.
     __all__ = [

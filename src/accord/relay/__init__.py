@@ -11,7 +11,7 @@ record (`Remote`); how far it has followed stands in its own log.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .proxy import NO_FORK as NO_FORK
@@ -24,16 +24,4 @@ if TYPE_CHECKING:
     from .remote import RequestContext as RequestContext
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Connect": "remote",
-            "NO_FORK": "proxy",
-            "RequestContext": "remote",
-            "Relay": "relay",
-            "SharedClient": "proxy",
-            "fetch_card": "proxy",
-            "relayed_extensions": "proxy",
-            "relayed_skills": "proxy",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -4,7 +4,7 @@ and encodes; it holds no rules.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .request import HttpRequest as HttpRequest
@@ -17,16 +17,4 @@ if TYPE_CHECKING:
     from .request import query_of as query_of
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "HttpRequest": "request",
-            "HttpResponse": "request",
-            "Pairs": "request",
-            "ResponseWriter": "request",
-            "StreamingResponse": "request",
-            "error_headers": "request",
-            "opaque": "request",
-            "query_of": "request",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

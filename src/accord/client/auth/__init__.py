@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .choosing import Auth as Auth
@@ -32,33 +32,4 @@ if TYPE_CHECKING:
     from .signed import renewed as renewed
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AgentPlace": "credentials",
-            "NOWHERE": "credentials",
-            "ApiKey": "credentials",
-            "Auth": "choosing",
-            "AuthorizationCode": "oauth",
-            "Basic": "credentials",
-            "Bearer": "credentials",
-            "Chosen": "choosing",
-            "ClientCert": "credentials",
-            "ClientCredentials": "oauth",
-            "Credential": "credentials",
-            "DeviceCode": "oauth",
-            "DevicePrompt": "oauth",
-            "Login": "saved",
-            "Logins": "saved",
-            "OAuthClient": "server",
-            "OAuthError": "server",
-            "SavedLogin": "saved",
-            "Signed": "signed",
-            "certificate_of": "choosing",
-            "choose": "choosing",
-            "find_server": "server",
-            "log_in": "saved",
-            "renewed": "signed",
-            "revoke": "saved",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .asgi import BASE_URL as BASE_URL
@@ -18,19 +18,4 @@ if TYPE_CHECKING:
     from .rest import Rest as Rest
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "BASE_URL": "asgi",
-            "Binding": "contract",
-            "Extra": "contract",
-            "Grpc": "grpc",
-            "InProcess": "asgi",
-            "Item": "contract",
-            "Items": "contract",
-            "JsonRpc": "jsonrpc",
-            "JsonRpc02": "jsonrpc",
-            "Rest": "rest",
-            "seconds": "contract",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

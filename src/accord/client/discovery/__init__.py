@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .cards import CardFile as CardFile
@@ -22,23 +22,4 @@ if TYPE_CHECKING:
     from .origins import WithHeaders as WithHeaders
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "ByOrigin": "origins",
-            "CARD_TYPES": "catalog",
-            "CATALOG_PLACE": "catalog",
-            "CardFile": "cards",
-            "Cards": "cards",
-            "CatalogFault": "catalog",
-            "ListedAgent": "catalog",
-            "WithHeaders": "origins",
-            "card_of": "cards",
-            "fetch_card": "cards",
-            "get_card": "cards",
-            "get_catalog": "cards",
-            "read_json": "cards",
-            "verify_card": "cards",
-            "walk_catalog": "catalog",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .resume import Stream as Stream
@@ -12,13 +12,4 @@ if TYPE_CHECKING:
     from .seen import message_arrived as message_arrived
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Gap": "seen",
-            "Stream": "resume",
-            "StreamEvent": "resume",
-            "catch_up": "seen",
-            "message_arrived": "seen",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

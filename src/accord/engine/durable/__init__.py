@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .backoff import Backoff as Backoff
@@ -30,31 +30,4 @@ if TYPE_CHECKING:
     from .timers import within_ms as within_ms
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Backoff": "backoff",
-            "Branch": "branches",
-            "Copied": "fork",
-            "Cut": "fork",
-            "DelegateOptions": "branches",
-            "Delegates": "branches",
-            "History": "history",
-            "Mismatch": "history",
-            "Output": "output",
-            "RUN_POSITION": "branches",
-            "RunPosition": "branches",
-            "Send": "output",
-            "StepFailed": "steps",
-            "Expired": "timers",
-            "Steps": "steps",
-            "copy_log": "fork",
-            "cut_log": "fork",
-            "Timers": "timers",
-            "end_of_sleep": "timers",
-            "expired": "timers",
-            "within_ms": "timers",
-            "position_in": "branches",
-            "read_history": "history",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

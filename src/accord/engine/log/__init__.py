@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .batch import LogBatch as LogBatch
@@ -66,67 +66,4 @@ if TYPE_CHECKING:
     from .writer import not_stored as not_stored
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "About": "entries",
-            "Answered": "entries",
-            "ArtifactChanged": "entries",
-            "AskExpired": "entries",
-            "AskLeft": "entries",
-            "Asked": "entries",
-            "Attempt": "entries",
-            "Created": "entries",
-            "Delegated": "entries",
-            "Entry": "entries",
-            "Event": "entries",
-            "FORMAT": "entries",
-            "NOBODY": "entries",
-            "Log": "log",
-            "Lost": "writer",
-            "MessageAdded": "entries",
-            "Mismatched": "entries",
-            "Noted": "entries",
-            "NO_ORIGIN": "turns",
-            "WORKED_ON": "log",
-            "Ids": "entries",
-            "about_of": "entries",
-            "artifact_written": "entries",
-            "entries_of": "entries",
-            "entry_of": "entries",
-            "lines_of": "entries",
-            "events_of": "entries",
-            "Numbered": "entries",
-            "Origin": "turns",
-            "Patched": "entries",
-            "PostRefused": "entries",
-            "Raised": "entries",
-            "Released": "entries",
-            "RunStarted": "entries",
-            "Sender": "entries",
-            "SleepLeft": "entries",
-            "Slept": "entries",
-            "StateLoaded": "entries",
-            "STATE_NUMBER": "entries",
-            "StatusChanged": "entries",
-            "StepEnded": "entries",
-            "StepLeft": "entries",
-            "LogBatch": "batch",
-            "Turn": "turns",
-            "asked_since": "turns",
-            "closed": "turns",
-            "too_late": "turns",
-            "WentBack": "writer",
-            "Woke": "entries",
-            "Worked": "entries",
-            "Writer": "writer",
-            "EncodedParts": "snapshot",
-            "event_of": "entries",
-            "are_whole": "snapshot",
-            "not_stored": "writer",
-            "read_snapshot": "snapshot",
-            "read_task": "snapshot",
-            "shorten": "snapshot",
-            "state_of": "entries",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

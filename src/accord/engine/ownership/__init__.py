@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .audit import OwnershipAudit as OwnershipAudit
@@ -14,15 +14,4 @@ if TYPE_CHECKING:
     from .state import SlotState as SlotState
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Directory": "directory",
-            "LIVE": "state",
-            "OwnershipAudit": "audit",
-            "Place": "slot",
-            "SlotRun": "slot",
-            "TaskSlot": "slot",
-            "SlotState": "state",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

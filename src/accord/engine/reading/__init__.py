@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .reader import Reader as Reader
@@ -12,13 +12,4 @@ if TYPE_CHECKING:
     from .views import Views as Views
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Reader": "reader",
-            "Receipt": "receipt",
-            "Tail": "tail",
-            "View": "view",
-            "Views": "views",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

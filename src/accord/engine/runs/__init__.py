@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .engine import Engine as Engine
@@ -16,17 +16,4 @@ if TYPE_CHECKING:
     from .runs import Begun as Begun
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Begun": "runs",
-            "Engine": "engine",
-            "Fork": "fork",
-            "PendingTask": "pending",
-            "Retention": "retention",
-            "Run": "run",
-            "age_ms": "retention",
-            "conversation": "history",
-            "not_found": "refusals",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

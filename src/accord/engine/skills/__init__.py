@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
@@ -34,35 +34,4 @@ if TYPE_CHECKING:
     from .values import to_parts as to_parts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Agent": "agent",
-            "AgentDefinition": "definition",
-            "Ask": "values",
-            "Cancellation": "skill",
-            "Context": "context",
-            "Fail": "context",
-            "Lifespan": "lifespan",
-            "NO_DEFAULT": "context",
-            "NO_RESOURCES": "context",
-            "PROBE_SKILL": "probe",
-            "File": "values",
-            "Reject": "context",
-            "Reply": "values",
-            "StatusMessage": "values",
-            "edited": "card",
-            "Rewrite": "middleware",
-            "Skill": "skill",
-            "SkillCall": "middleware",
-            "call_around": "middleware",
-            "rewritten": "middleware",
-            "current": "context",
-            "definition_of": "agent",
-            "is_of_mode": "definition",
-            "is_probe": "probe",
-            "skill_named": "definition",
-            "file_of": "values",
-            "to_parts": "values",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .callers import Callers as Callers
@@ -25,26 +25,4 @@ if TYPE_CHECKING:
     from .vault import Vault as Vault
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "CONSOLE": "principals",
-            "Callers": "callers",
-            "GUEST": "principals",
-            "HubRole": "principals",
-            "KEYS": "principals",
-            "LOOPBACK": "networks",
-            "May": "policy",
-            "Networks": "networks",
-            "NewCredential": "vault",
-            "Principals": "principals",
-            "Principal": "principals",
-            "Policy": "policy",
-            "PolicyRule": "policy",
-            "SYSTEM": "principals",
-            "TrustedKeys": "trust",
-            "Vault": "vault",
-            "applies": "policy",
-            "honours_skill": "policy",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

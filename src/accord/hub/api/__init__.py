@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .agents import AgentRoutes as AgentRoutes
@@ -26,27 +26,4 @@ if TYPE_CHECKING:
     from .trust import TrustRoutes as TrustRoutes
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AgentRoutes": "agents",
-            "AgentViews": "agents",
-            "ApiCall": "router",
-            "ApiRoute": "router",
-            "ArdRoutes": "catalog",
-            "CatalogRoutes": "catalog",
-            "CatalogViews": "catalog",
-            "CredentialRoutes": "secrets",
-            "HubApi": "router",
-            "OpenApiRoutes": "openapi",
-            "PolicyRoutes": "policies",
-            "PrincipalRoutes": "principals",
-            "ProbeRoutes": "probes",
-            "RecordRoutes": "records",
-            "Routes": "router",
-            "SearchRoutes": "search",
-            "TaskRoutes": "tasks",
-            "TraceRoutes": "traces",
-            "TrustRoutes": "trust",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

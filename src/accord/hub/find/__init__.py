@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .finder import AgentHit as AgentHit
@@ -15,16 +15,4 @@ if TYPE_CHECKING:
     from .words import words_of as words_of
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Finder": "finder",
-            "AgentHit": "finder",
-            "SkillHit": "finder",
-            "Meaning": "meaning",
-            "SearchFilters": "finder",
-            "SearchResult": "finder",
-            "open_meaning": "meaning",
-            "words_of": "words",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .breakers import FLUSH_S as FLUSH_S
@@ -17,18 +17,4 @@ if TYPE_CHECKING:
     from .upstream import Upstreams as Upstreams
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "FLUSH_S": "breakers",
-            "FORGET_S": "gate",
-            "SWEEP_S": "upstream",
-            "VIA": "cards",
-            "Breakers": "breakers",
-            "CallLimits": "limits",
-            "CallQuota": "quota",
-            "Gate": "gate",
-            "Permits": "permits",
-            "Upstreams": "upstream",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .health import after_message as after_message
@@ -10,6 +10,4 @@ if TYPE_CHECKING:
     from .rounds import Prober as Prober
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__, {"Prober": "rounds", "after_message": "health", "after_reach": "health"}
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

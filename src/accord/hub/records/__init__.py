@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .audit import KEEP_S as KEEP_S
@@ -15,16 +15,4 @@ if TYPE_CHECKING:
     from .refusals import Refusals as Refusals
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Audit": "audit",
-            "Change": "changes",
-            "Changes": "changes",
-            "FLUSH_S": "refusals",
-            "HubRecords": "records",
-            "Inbox": "inbox",
-            "KEEP_S": "audit",
-            "Refusals": "refusals",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .admission import AgentAdmission as AgentAdmission
@@ -29,30 +29,4 @@ if TYPE_CHECKING:
     from .versions import CardVersions as CardVersions
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AgentAdmission": "admission",
-            "CardReader": "cards",
-            "CardVersion": "entries",
-            "CardVersions": "versions",
-            "Entry": "entries",
-            "EntrySettings": "entries",
-            "EntryState": "entries",
-            "HEALTH_STATES": "entries",
-            "Health": "entries",
-            "HealthRecords": "health",
-            "Registry": "registry",
-            "SignatureReport": "entries",
-            "UNTRUSTED": "sanitizer",
-            "Visibility": "entries",
-            "sanitize_card": "sanitizer",
-            "sanitize_id": "sanitizer",
-            "sanitize_line": "sanitizer",
-            "sanitize_skill": "sanitizer",
-            "sanitize_text": "sanitizer",
-            "origins_of": "entries",
-            "plain": "sanitizer",
-            "skill_id": "sanitizer",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

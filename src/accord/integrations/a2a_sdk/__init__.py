@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .executor import add_skills as add_skills
@@ -10,7 +10,4 @@ if TYPE_CHECKING:
     from .program import run_program as run_program
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {"add_skills": "executor", "agent_of": "executor", "run_program": "program"},
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -5,7 +5,7 @@ Needs `accord[mcp]`.
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .agent import add_skills as add_skills
@@ -21,19 +21,4 @@ if TYPE_CHECKING:
     from .toolsets import DirectoryFailed as DirectoryFailed
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "AgentDirectory": "toolsets",
-            "DirectoryFailed": "toolsets",
-            "MAX_TOOLS": "server",
-            "McpTools": "tools",
-            "ToolFailed": "tools",
-            "WAIT_S": "server",
-            "add_skills": "agent",
-            "agent_of_mcp": "agent",
-            "make_server": "server",
-            "serve_http": "server",
-            "serve_stdio": "server",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .client import GrpcClientCodec as GrpcClientCodec
@@ -14,15 +14,4 @@ if TYPE_CHECKING:
     from .schema import load_schema as load_schema
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "GrpcClientCodec": "client",
-            "POOL": "schema",
-            "Rpc": "rpc",
-            "kind": "messages",
-            "load_schema": "schema",
-            "rpcs": "rpc",
-            "status": "rpc",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .client import read as read
@@ -14,15 +14,4 @@ if TYPE_CHECKING:
     from .rest_client import RestClientV03 as RestClientV03
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Form": "file_bytes",
-            "RestClientV03": "rest_client",
-            "form_of_server": "file_bytes",
-            "read": "client",
-            "read_event": "codec",
-            "write_send": "codec",
-            "write_task": "codec",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,17 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .rest_client import RestClientCodec as RestClientCodec
     from .rest_client import RestRequest as RestRequest
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "RestClientCodec": "rest_client",
-            "RestRequest": "rest_client",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

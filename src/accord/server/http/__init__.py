@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .asgi import Receive as Receive
@@ -24,25 +24,4 @@ if TYPE_CHECKING:
     from .screen import is_public_name as is_public_name
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "CARD_PATH": "card",
-            "CardEndpoint": "card",
-            "CardSigner": "card",
-            "CatalogEntry": "catalog",
-            "catalog_answer": "catalog",
-            "Endpoint": "endpoint",
-            "FilesEndpoint": "files",
-            "PageSessions": "router",
-            "Router": "router",
-            "JsonRpcEndpoint": "jsonrpc",
-            "Receive": "asgi",
-            "RestEndpoint": "rest",
-            "Scope": "asgi",
-            "Screen": "screen",
-            "is_public_name": "screen",
-            "Send": "asgi",
-            "converse": "asgi",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

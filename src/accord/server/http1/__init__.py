@@ -2,15 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .listener import HttpServer as HttpServer
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "HttpServer": "listener",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .logs import LOG_FORMATS as LOG_FORMATS
@@ -20,21 +20,4 @@ if TYPE_CHECKING:
     from .workers import run_workers as run_workers
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "JsonFormatter": "logs",
-            "LOG_FORMATS": "logs",
-            "LOG_LEVELS": "logs",
-            "WorkerProcess": "workers",
-            "bind": "main",
-            "hearing": "signals",
-            "is_in_loop": "main",
-            "is_local": "main",
-            "run_workers": "workers",
-            "serve": "main",
-            "serve_here": "main",
-            "set_up_log": "logs",
-            "url_of": "main",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .listener import Listener as Listener
@@ -18,19 +18,4 @@ if TYPE_CHECKING:
     from .unread import UnreadConnection as UnreadConnection
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "BACKLOG": "reading",
-            "BODY_WAITS": "reading",
-            "UnreadConnection": "unread",
-            "Listener": "listener",
-            "PausableReader": "reading",
-            "TURN_S": "reading",
-            "Tls": "tls",
-            "UNREAD": "reading",
-            "Unread": "unread",
-            "bind_port": "listener",
-            "start_task": "tasks",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .runner import Schema as Schema
@@ -13,14 +13,4 @@ if TYPE_CHECKING:
     from .runner import too_old as too_old
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "Schema": "runner",
-            "SchemaVersion": "runner",
-            "check": "runner",
-            "migrate": "runner",
-            "newest": "runner",
-            "too_old": "runner",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .admin import DatabaseHealth as DatabaseHealth
@@ -30,31 +30,4 @@ if TYPE_CHECKING:
     from .store import PostgresStore as PostgresStore
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "BROKEN": "connect",
-            "DatabaseHealth": "admin",
-            "FileSessions": "sessions",
-            "Lease": "options",
-            "PostgresOptions": "options",
-            "PostgresStore": "store",
-            "Replica": "admin",
-            "ROLE_SETTINGS": "connect",
-            "backup": "backup",
-            "collect_files": "admin",
-            "file_stats": "admin",
-            "health": "admin",
-            "inspect": "admin",
-            "is_pooled": "connect",
-            "logs_of": "admin",
-            "migrate_all": "admin",
-            "migrate_database": "schema",
-            "open_session": "connect",
-            "parse": "options",
-            "replicas": "admin",
-            "restore": "backup",
-            "transaction": "connect",
-            "vacuum": "admin",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)

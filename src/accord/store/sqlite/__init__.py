@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazy
+from ...lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from .backup import backup as backup
@@ -20,21 +20,4 @@ if TYPE_CHECKING:
     from .store import SqliteStore as SqliteStore
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "SqliteKeys": "keys",
-            "PushesBeside": "pushes",
-            "SqliteStore": "store",
-            "backup": "backup",
-            "check_file": "files",
-            "file_stats": "files",
-            "files_folder": "files",
-            "inspect": "files",
-            "logs_of": "files",
-            "parts_of": "files",
-            "restore": "backup",
-            "migrate_file": "schema",
-            "size_of": "files",
-        },
-    )
+    __getattr__, __dir__ = lazy_imports(__name__)
