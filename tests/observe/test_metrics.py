@@ -16,8 +16,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from accord import Agent, Context, TaskNotFound, Unauthenticated, connect
+from accord.app.metrics import listen_address
 from accord.auth import ApiKeys
-from accord.gauges import listen_address
 from accord.push import PushSettings
 from tests.processes import PATIENCE_S, free_port, run, start
 from tests.push.webhook import Call, webhook

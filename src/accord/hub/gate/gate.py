@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ...agent import Agent
-from ...app import App
+from ...app import AgentRouter, App
 from ...auth import Auth, Caller
 from ...engine.skills import definition_of
 from ...model import A2AError, AgentCard, InvalidParams, SendMessageRequest
 from ...operations import Admission, Call, Service
-from ...served import AgentRouter
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
@@ -110,7 +109,7 @@ class Gate:
 
     def _router(self, agent: Agent, name: str) -> AgentRouter:
         router = self._app.router_for(definition_of(agent), f"{PREFIX[1:]}/{name}")
-        service = router.served.service
+        service = router.endpoints.service
         service.admit = functools.partial(self._admit, name)
         service.admit_upload = functools.partial(self._admit_upload, name)
         return router
@@ -118,7 +117,7 @@ class Gate:
     def service_of(self, tenant: str) -> Service | None:
         """The service of an entry, by its name; whoever calls."""
         found = self._served.get(tenant)
-        return found.router.served.service if found is not None else None
+        return found.router.endpoints.service if found is not None else None
 
     async def forget(self) -> None:
         """Delete tasks that have ended, as their entries' settings say: `keep=none` a minute after
@@ -188,7 +187,7 @@ class Gate:
             router = served.router
 
             def card(base: str) -> AgentCard:
-                return with_skills(router.served.card(base), skills)
+                return with_skills(router.endpoints.card(base), skills)
 
             found = served.cards[skills] = router.card_endpoint_of(card)
         return found

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .model import AgentCard
+from ..model import AgentCard
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .auth import Keyring
-    from .store import Store
+    from ..auth import Keyring
+    from ..store import Store
 
 __all__ = ["ServerKeys"]
 
@@ -31,7 +31,7 @@ class ServerKeys:
         """Return whether `keyring` finds keys, or a place to make some."""
         if self._file is not None or os.environ.get("ACCORD_KEY") or self._store.is_volatile:
             return True
-        from .store.sqlite import SqliteStore
+        from ..store.sqlite import SqliteStore
 
         return isinstance(self._store, SqliteStore)
 
@@ -43,8 +43,8 @@ class ServerKeys:
             KeyringError: There are none, and what to do.
         """
         if self._keyring is None:
-            from .auth import Keyring
-            from .store.sqlite import SqliteStore
+            from ..auth import Keyring
+            from ..store.sqlite import SqliteStore
 
             store = self._store
             self._keyring = Keyring.find(
@@ -65,7 +65,7 @@ class ServerKeys:
         self, card: AgentCard, base: str, served: Mapping[str, Any] | None = None
     ) -> AgentCard:
         """Return the card with a signature, which names where the key is."""
-        from .auth import sign_card
+        from ..auth import sign_card
 
         key = self.keyring.signing_key
         return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json", served=served)

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .auth import Authenticator, Caller
-from .engine.runs import Engine
-from .engine.skills import AgentDefinition, Skill, edited
-from .files import Giver
-from .model import (
+from ..auth import Authenticator, Caller
+from ..engine.runs import Engine
+from ..engine.skills import AgentDefinition, Skill, edited
+from ..files import Giver
+from ..model import (
     FILES,
     FORK,
     PROBE,
@@ -24,10 +24,10 @@ from .model import (
     AgentSkill,
     Limits,
 )
-from .operations import IDEMPOTENT, RESUME, SCHEMA, Service, Version
-from .push import Notifier
-from .server import HttpRequest, HttpResponse, StreamingResponse
-from .server.http import (
+from ..operations import IDEMPOTENT, RESUME, SCHEMA, Service, Version
+from ..push import Notifier
+from ..server import HttpRequest, HttpResponse, StreamingResponse
+from ..server.http import (
     CardEndpoint,
     CardSigner,
     FilesEndpoint,
@@ -38,9 +38,9 @@ from .server.http import (
     Screen,
     Send,
 )
-from .server.transport import Tls, Unread
+from ..server.transport import Tls, Unread
 
-__all__ = ["AgentRouter", "ServedAgent", "Serving"]
+__all__ = ["AgentEndpoints", "AgentRouter", "ServerContext"]
 
 MESSAGE_FILES = 2 << 20  # bytes of a file that a client had better send in the message itself
 
@@ -56,8 +56,8 @@ _PUSH_ARTIFACTS = AgentExtension(
 )
 
 
-class Serving(msgspec.Struct, frozen=True):
-    """Hold what the agents of an app share."""
+class ServerContext(msgspec.Struct, frozen=True):
+    """Hold what the endpoints of all agents of an app need."""
 
     engine: Engine
     limits: Limits
@@ -77,13 +77,15 @@ class Serving(msgspec.Struct, frozen=True):
     giver: Giver | None = None  # writes files into answers
 
 
-class ServedAgent:
-    """An agent with its service. One beside others is below a path, which is its tenant too."""
+class AgentEndpoints:
+    """Makes the service, the card and the endpoints of an agent. One beside others is below a path,
+    which is its tenant too.
+    """
 
     def __init__(
         self,
         agent: AgentDefinition,
-        serving: Serving,
+        context: ServerContext,
         authenticator: Authenticator | None,
         path: str,
         *,
@@ -93,28 +95,28 @@ class ServedAgent:
         self.path = path
         self._takes_files = takes_files
         self.authenticator = authenticator
-        self._serving = serving
+        self._context = context
         self._check_enforceable()
         self.service = Service(
-            serving.engine,
+            context.engine,
             agent,
             self.card("http://localhost"),
             authenticator,
-            serving.notifier,
+            context.notifier,
         )
         self.service.path = path
         self.service.reached_at = self._reached_at
-        self.service.giver = serving.giver
-        if not serving.has_url:
+        self.service.giver = context.giver
+        if not context.has_url:
             self.service.card_at = self.card
 
     def _reached_at(self) -> str:
-        address = self._serving.address()
+        address = self._context.address()
         return f"{address}/{self.path}" if self.path else address
 
     def _check_enforceable(self) -> None:
         """Raise ValueError for a scheme that is declared and could not be enforced."""
-        tls = self._serving.tls
+        tls = self._context.tls
         asks_certificates = tls is not None and tls.client_authority is not None
         for scheme in self.authenticator.schemes if self.authenticator is not None else ():
             if scheme.needs_certificate and not asks_certificates:
@@ -137,31 +139,31 @@ class ServedAgent:
         schemes = self.authenticator.schemes if self.authenticator is not None else ()
         return Screen(
             url,
-            self._serving.cors_origins,
+            self._context.cors_origins,
             trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
             key_headers={name for scheme in schemes for name in scheme.secret_headers},
         )
 
     def rpc(self) -> JsonRpcEndpoint:
-        to = self._serving
+        to = self._context
         return JsonRpcEndpoint(self.service, to.limits, to.versions, to.unread)
 
     def rest(self) -> RestEndpoint:
-        to = self._serving
+        to = self._context
         return RestEndpoint(self.service, to.limits, to.versions, to.unread, to.rest)
 
     def card_endpoint(
         self, url: str | None, card: Callable[[str], AgentCard] | None = None
     ) -> CardEndpoint:
         """Return what answers requests for the card, or for a card that only some callers see."""
-        to = self._serving
+        to = self._context
         return CardEndpoint(card or self.card, url, time.time(), to.versions, to.signer)
 
     # Its card
 
     def card(self, base: str) -> AgentCard:
         """Return the agent card at `base`: only what is really served."""
-        agent, to = self.agent, self._serving
+        agent, to = self.agent, self._context
         card = AgentCard(
             name=agent.name,
             description=agent.description,
@@ -197,16 +199,16 @@ class ServedAgent:
         return msgspec.structs.replace(skill.card, security_requirements=needed)
 
     def files_endpoint(self) -> FilesEndpoint | None:
-        files = self._serving.engine.tasks.files
+        files = self._context.engine.tasks.files
         if files is None or not self._takes_files:
             return None
         return FilesEndpoint(self.service, files)
 
     def _files(self, base: str) -> list[AgentExtension]:
         """Return the extension that says where files are uploaded, if they are taken."""
-        if self._serving.giver is None or not self._takes_files:
+        if self._context.giver is None or not self._takes_files:
             return []
-        limit = self._serving.limits.file_size
+        limit = self._context.limits.file_size
         return [
             AgentExtension(
                 uri=FILES,
@@ -217,7 +219,7 @@ class ServedAgent:
         ]
 
     def _our_extensions(self, base: str) -> list[AgentExtension]:
-        hours = self._serving.engine.retention.keys_s / 3600
+        hours = self._context.engine.retention.keys_s / 3600
         how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
         return [
             AgentExtension(
@@ -230,7 +232,7 @@ class ServedAgent:
             *self._files(base),
             *([_PROBE] if self.agent.answers_probes else []),
             *([_FORK] if any(map(_can_fork, self.agent.skills.values())) else []),
-            *([_PUSH_ARTIFACTS] if self._serving.notifier is not None else []),
+            *([_PUSH_ARTIFACTS] if self._context.notifier is not None else []),
         ]
 
     def _schemas(self) -> list[AgentExtension]:
@@ -248,7 +250,7 @@ class ServedAgent:
 
     def _interfaces(self, base: str) -> list[AgentInterface]:
         """Return the interfaces for the card. On gRPC a tenant tells agents apart."""
-        to, port = self._serving, self._serving.grpc_port()
+        to, port = self._context, self._context.grpc_port()
         places: list[AgentInterface] = []
         for version in to.versions:
             ways = []
@@ -271,7 +273,7 @@ class ServedAgent:
 
     def _grpc_place(self, base: str, port: int, version: Version) -> tuple[str, str]:
         """Return the address of gRPC and the tenant. A version without tenants needs a name."""
-        tenant, domain = self.path.rpartition("/")[2], self._serving.grpc_domain
+        tenant, domain = self.path.rpartition("/")[2], self._context.grpc_domain
         if tenant and version.grpc_tenant and domain:
             return f"{tenant}.{domain}:{port}", ""
         return _grpc_address(base, port), tenant
@@ -286,24 +288,26 @@ def _grpc_address(base: str, port: int) -> str:
 class AgentRouter(Router):
     """Routes HTTP requests to an agent below a path of an app, which opens and closes it."""
 
-    def __init__(self, app: Router, served: ServedAgent, serving: Serving, url: str | None) -> None:
-        url = f"{url}/{served.path}" if url else None
+    def __init__(
+        self, app: Router, endpoints: AgentEndpoints, context: ServerContext, url: str | None
+    ) -> None:
+        url = f"{url}/{endpoints.path}" if url else None
         super().__init__(
-            served.rpc(),
-            served.rest(),
-            served.card_endpoint(url),
-            rpc_path=serving.rpc,
-            limits=serving.limits,
-            jwks=serving.jwks,
-            screen=served.screen(url),
-            authenticator=served.authenticator,
-            is_card_public=served.agent.is_card_public,
+            endpoints.rpc(),
+            endpoints.rest(),
+            endpoints.card_endpoint(url),
+            rpc_path=context.rpc,
+            limits=context.limits,
+            jwks=context.jwks,
+            screen=endpoints.screen(url),
+            authenticator=endpoints.authenticator,
+            is_card_public=endpoints.agent.is_card_public,
         )
-        self.served = served
-        self.files = served.files_endpoint()
-        served.service.address = url or ""
+        self.endpoints = endpoints
+        self.files = endpoints.files_endpoint()
+        endpoints.service.address = url or ""
         self._at = url
-        self.unread = serving.unread
+        self.unread = context.unread
         self.is_open = True  # the app opens before it asks us
         self._app = app
 
@@ -313,7 +317,7 @@ class AgentRouter(Router):
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
         """An endpoint for another card of this agent: as some callers see it."""
-        return self.served.card_endpoint(self._at, card)
+        return self.endpoints.card_endpoint(self._at, card)
 
     def answer_as(
         self, request: HttpRequest, caller: Caller
@@ -336,7 +340,7 @@ class AgentRouter(Router):
         await self._app.live(receive, send)
 
     def _scopes(self) -> set[str]:
-        return self.served.scopes()
+        return self.endpoints.scopes()
 
 
 def _can_fork(skill: Skill) -> bool:

@@ -5,17 +5,17 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .engine.log import state_of
-from .engine.runs import Engine
-from .model import A2AError, Limits, whole_number
-from .observe import Gauge, new_metrics
-from .push import Notifier
-from .server import HttpRequest, HttpResponse
-from .store import CommitFailed
+from ..engine.log import state_of
+from ..engine.runs import Engine
+from ..model import A2AError, Limits, whole_number
+from ..observe import Gauge, new_metrics
+from ..push import Notifier
+from ..server import HttpRequest, HttpResponse
+from ..store import CommitFailed
 
 if TYPE_CHECKING:
-    from .observe import Metrics
-    from .server.http1 import HttpServer
+    from ..observe import Metrics
+    from ..server.http1 import HttpServer
 
 __all__ = ["LoopLag", "MetricsPage", "MetricsServer", "listen_address"]
 
@@ -96,7 +96,7 @@ class MetricsServer:
         return f"{self._server.url}/metrics" if self._server is not None else ""
 
     async def open(self) -> None:
-        from .server.http1 import HttpServer  # an app that is served elsewhere needs none
+        from ..server.http1 import HttpServer  # an app that is served elsewhere needs none
 
         self._server = HttpServer(self.page, self._host, self._port, self._limits)
         try:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from .auth import Authenticator, Resources
-from .engine.skills import AgentDefinition
-from .model import Limits
-from .server.transport import Tls
+from ..auth import Authenticator, Resources
+from ..engine.skills import AgentDefinition
+from ..model import Limits
+from ..server.transport import Tls
 
 __all__ = ["Authenticators"]
 

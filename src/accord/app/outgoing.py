@@ -3,15 +3,15 @@
 import logging
 from typing import IO, TYPE_CHECKING
 
-from .engine.durable import Delegates
-from .model import MAX_FETCHED, InvalidParams
-from .net import AgentFault, Guard, fetch_file, safe_url
+from ..engine.durable import Delegates
+from ..model import MAX_FETCHED, InvalidParams
+from ..net import AgentFault, Guard, fetch_file, safe_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .delegate import ClientDelegates
-    from .net import Network
+    from ..delegate import ClientDelegates
+    from ..net import Network
 
 __all__ = ["Outgoing"]
 
@@ -35,7 +35,7 @@ class Outgoing:
     async def open_url(self, url: str, limit: int | None) -> IO[bytes]:
         """Fetch a file that a caller names by its URL."""
         if self._files is None:
-            from .net import Network  # brings aiohttp, which many agents never need
+            from ..net import Network  # brings aiohttp, which many agents never need
 
             self._files = Network(connect_s=10.0, lost_s=30.0, guard=self.guard)
         try:
@@ -47,7 +47,7 @@ class Outgoing:
     def delegates(self) -> Delegates:
         """Return what calls other agents for `ctx.delegate`."""
         if self._delegating is None:
-            from .delegate import ClientDelegates  # brings the client, which most never need
+            from ..delegate import ClientDelegates  # brings the client, which most never need
 
             self._delegating = ClientDelegates(self.egress_proxy)
         return self._delegating

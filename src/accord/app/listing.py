@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from .engine.skills import Agent, AgentDefinition, definition_of
-from .protocol.v1 import codec as v1
-from .served import ServedAgent
-from .server import HttpRequest, HttpResponse
-from .server.http import CARD_PATH, CatalogEntry, catalog_answer
+from ..engine.skills import Agent, AgentDefinition, definition_of
+from ..protocol.v1 import codec as v1
+from ..server import HttpRequest, HttpResponse
+from ..server.http import CARD_PATH, CatalogEntry, catalog_answer
+from .endpoints import AgentEndpoints
 
 __all__ = ["AgentListing"]
 
@@ -16,7 +16,7 @@ class AgentListing:
 
     def __init__(
         self,
-        agents: Callable[[], Mapping[str, ServedAgent]],
+        agents: Callable[[], Mapping[str, AgentEndpoints]],
         address: Callable[[], str],
     ) -> None:
         """`agents` gives those below a path, by that path."""
@@ -26,12 +26,12 @@ class AgentListing:
     def entries(self, base: str) -> list[dict[str, str]]:
         return [
             {
-                "name": served.agent.name,
-                "description": served.agent.description,
+                "name": endpoints.agent.name,
+                "description": endpoints.agent.description,
                 "card": f"{base}/{path}{CARD_PATH}",
             }
-            for path, served in self._agents().items()
-            if served.agent.is_card_public
+            for path, endpoints in self._agents().items()
+            if endpoints.agent.is_card_public
         ]
 
     def agent(self) -> AgentDefinition:
@@ -50,14 +50,14 @@ class AgentListing:
         return HttpResponse(200, v1.encode({"agents": self.entries(base(request))}))
 
     def catalog(
-        self, root: ServedAgent, base: Callable[[HttpRequest], str], request: HttpRequest
+        self, root: AgentEndpoints, base: Callable[[HttpRequest], str], request: HttpRequest
     ) -> HttpResponse:
         """Answer with an AI Catalog: the agents below paths, or else the one at the root."""
         address = base(request)
-        below = {f"/{path}": served for path, served in self._agents().items()}
+        below = {f"/{path}": endpoints for path, endpoints in self._agents().items()}
         listed = [
-            CatalogEntry(served.card(address + path), f"{address}{path}{CARD_PATH}")
-            for path, served in (below or {"": root}).items()
-            if served.agent.is_card_public
+            CatalogEntry(endpoints.card(address + path), f"{address}{path}{CARD_PATH}")
+            for path, endpoints in (below or {"": root}).items()
+            if endpoints.agent.is_card_public
         ]
         return catalog_answer(root.agent.name, address, listed)

@@ -9,40 +9,40 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from .auth import Authenticator, Resources
-from .authenticators import Authenticators
-from .engine.runs import Engine
-from .engine.skills import Agent, AgentDefinition, definition_of
-from .extras import install_command
-from .files import Address, Files, Giver, open_files
-from .gauges import MetricsServer
-from .listing import AgentListing
-from .model import AgentCard, Limits
-from .net import Guard, egress_words, parse_url
-from .observe import Observer, is_wanted, require_otel, start_tracing, tracing
-from .operations import VERSIONS, Service, Version
-from .operations import served as versions_served
-from .options import AppOptions, AppPart
-from .outgoing import Outgoing
-from .push import Format, Notifier, PushSettings
-from .served import AgentRouter, ServedAgent, Serving
-from .server.http import (
+from ..auth import Authenticator, Resources
+from ..engine.runs import Engine
+from ..engine.skills import Agent, AgentDefinition, definition_of
+from ..extras import install_command
+from ..files import Address, Files, Giver, open_files
+from ..model import AgentCard, Limits
+from ..net import Guard, egress_words, parse_url
+from ..observe import Observer, is_wanted, require_otel, start_tracing, tracing
+from ..operations import VERSIONS, Service, Version
+from ..operations import served as versions_served
+from ..options import AppOptions, AppPart
+from ..push import Format, Notifier, PushSettings
+from ..server.http import (
     CardEndpoint,
     Receive,
     Router,
     Send,
 )
-from .server.process import hearing
-from .server.transport import Tls, Unread
+from ..server.process import hearing
+from ..server.transport import Tls, Unread
+from ..siblings import SEVERAL, parent_of_workers, worker_beside_us
+from ..store import Namespace, open_store
+from .authenticators import Authenticators
+from .endpoints import AgentEndpoints, AgentRouter, ServerContext
+from .listing import AgentListing
+from .metrics import MetricsServer
+from .outgoing import Outgoing
 from .server_keys import ServerKeys
-from .siblings import SEVERAL, parent_of_workers, worker_beside_us
-from .store import Namespace, open_store
 
 if TYPE_CHECKING:
     import socket
 
-    from .auth import Keyring
-    from .server.grpc import GrpcEndpoint, GrpcServer
+    from ..auth import Keyring
+    from ..server.grpc import GrpcEndpoint, GrpcServer
 
 __all__ = ["App"]
 
@@ -109,7 +109,7 @@ class App(Router):
         if self._notifier is not None:
             self._notifier.outbox.give = functools.partial(self._give, giver)
         self.unread = unread = Unread(limits)
-        self._serving = Serving(
+        self._context = ServerContext(
             self._engine,
             limits,
             self._versions,
@@ -129,9 +129,9 @@ class App(Router):
         )
         if beside:
             self._engine.add(self.agent)
-        self._root = root = ServedAgent(
+        self._root = root = AgentEndpoints(
             self.agent,
-            self._serving,
+            self._context,
             self._authenticators.add(self.agent),
             "",
             takes_files=not beside,  # so that an agent beside others may be called Files
@@ -143,7 +143,7 @@ class App(Router):
             root.card_endpoint(options.url),
             rpc_path=self._rpc_url,
             limits=limits,
-            jwks=self._serving.jwks,
+            jwks=self._context.jwks,
             screen=root.screen(options.url),
             authenticator=root.authenticator,
             is_card_public=self.agent.is_card_public,
@@ -170,20 +170,20 @@ class App(Router):
     # Several agents
 
     @property
-    def root(self) -> ServedAgent:
+    def root(self) -> AgentEndpoints:
         """Return the agent at the address itself."""
         return self._root
 
     @property
-    def agents(self) -> "dict[str, ServedAgent]":
+    def agents(self) -> "dict[str, AgentEndpoints]":
         """The agents below a path of this app, by that path."""
         return {
-            path[1:]: r.served for path, r in self.routers.items() if isinstance(r, AgentRouter)
+            path[1:]: r.endpoints for path, r in self.routers.items() if isinstance(r, AgentRouter)
         }
 
     async def add(
         self, agent: Agent, path: str = "", *, authenticator: Authenticator | None = None
-    ) -> ServedAgent:
+    ) -> AgentEndpoints:
         """Serve another agent too, below a path of its own: its name, if none is given. Its last
         segment is its tenant.
 
@@ -197,10 +197,10 @@ class App(Router):
         if self.is_open:
             added.resolve()
             await self._engine.runs.lifespans.open(added)
-        served = self._put(added, path or added.slug, authenticator)
-        if self.is_open and served.authenticator is not None and authenticator is None:
-            await served.authenticator.open(self._resources(added))
-        return served
+        endpoints = self._put(added, path or added.slug, authenticator)
+        if self.is_open and endpoints.authenticator is not None and authenticator is None:
+            await endpoints.authenticator.open(self._resources(added))
+        return endpoints
 
     async def remove(self, path: str) -> None:
         """Serve the agent below this path no more. What runs goes on to its end, and its tasks stay
@@ -208,17 +208,17 @@ class App(Router):
         """
         router = self.routers.pop(f"/{path}", None)
         if isinstance(router, AgentRouter):
-            self._engine.remove(router.served.agent.name)
+            self._engine.remove(router.endpoints.agent.name)
             self._tenants.pop(path.rpartition("/")[2], None)
 
     def router_for(self, agent: AgentDefinition, path: str) -> AgentRouter:
         """Return what answers for an agent of this app's engine, with this app's own callers; for a
         gateway, which decides itself what it passes there.
         """
-        served = ServedAgent(agent, self._serving, self._root.authenticator, path)
-        served.service.card = served.card(f"{self._address}/{path}")
+        endpoints = AgentEndpoints(agent, self._context, self._root.authenticator, path)
+        endpoints.service.card = endpoints.card(f"{self._address}/{path}")
         self._paths[agent.name] = path
-        router = AgentRouter(self, served, self._serving, self._url)
+        router = AgentRouter(self, endpoints, self._context, self._url)
         self._observe_router(router)
         return router
 
@@ -243,7 +243,7 @@ class App(Router):
         authenticator: Authenticator | None = None,
         *,
         is_new: bool = True,
-    ) -> ServedAgent:
+    ) -> AgentEndpoints:
         tenant = path.rpartition("/")[2]
         has_files = self.files is not None and path == "files"  # of the agent at the root
         if has_files or tenant in self._tenants or f"/{path}" in self._public:
@@ -253,18 +253,18 @@ class App(Router):
             )
         if is_new:
             self._engine.add(agent)
-        served = ServedAgent(
+        endpoints = AgentEndpoints(
             agent,
-            self._serving,
+            self._context,
             authenticator or self._authenticators.add(agent),
             path,
         )
         self._paths[agent.name] = path
-        self.routers[f"/{path}"] = AgentRouter(self, served, self._serving, self._url)
+        self.routers[f"/{path}"] = AgentRouter(self, endpoints, self._context, self._url)
         self._observe_router(self.routers[f"/{path}"])
-        self._tenants[tenant] = served.service
+        self._tenants[tenant] = endpoints.service
         self._service.tenants = self._tenants.get
-        return served
+        return endpoints
 
     @property
     def server_tls(self) -> Tls | None:
@@ -353,13 +353,13 @@ class App(Router):
     def listen(self, host: str, port: int) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:
-            from .server.grpc import GrpcEndpoint, GrpcServer  # protobuf comes with an extra
+            from ..server.grpc import GrpcEndpoint, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(
                 f"gRPC needs an extra: {install_command('grpc')} ({error})"
             ) from error
         self._grpc_endpoint = GrpcEndpoint(
-            self._service, self.limits, self._versions, self.unread, self._serving.grpc_domain
+            self._service, self.limits, self._versions, self.unread, self._context.grpc_domain
         )
         self._grpc = GrpcServer(
             self._grpc_endpoint,
@@ -403,8 +403,8 @@ class App(Router):
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
         self._address = address
         self._service.card = self.card(address)
-        for path, served in self.agents.items():
-            served.service.card = served.card(f"{address}/{path}")
+        for path, endpoints in self.agents.items():
+            endpoints.service.card = endpoints.card(f"{address}/{path}")
 
     @property
     def address(self) -> str:
@@ -481,7 +481,7 @@ class App(Router):
 
     def _observe_router(self, router: Router) -> None:
         if self.observer is not None and isinstance(router, AgentRouter):
-            name = router.served.agent.name
+            name = router.endpoints.agent.name
             router.observer = Observer(name, self.observer.tracing, self.observer.metrics)
 
     async def _export(self) -> None:
@@ -568,7 +568,7 @@ class App(Router):
         """Serve HTTP within this program, to this machine alone, while the block lasts; gives the
         address.
         """
-        from .server.http1 import HttpServer  # an app that is served elsewhere needs none
+        from ..server.http1 import HttpServer  # an app that is served elsewhere needs none
 
         server = HttpServer(
             self.answer,
