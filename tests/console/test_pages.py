@@ -24,6 +24,9 @@ async def test_four_questions_are_answered_in_three_clicks():
             "16.7 %", timeout=PATIENCE_MS
         )
         await page.wait_for_selector(f"[data-section=slowest] a[href*='{slow}']")
+        waiting = page.locator("[data-tile=waiting] svg")
+        await expect(waiting).to_have_attribute("aria-label", "Waiting for a person: at most 1")
+        assert await waiting.locator("rect").count() >= 1
         await page.click("[data-section=failures] a >> text=ValueError")
         await page.wait_for_selector("[data-outcome=failed] >> text=boom is no number")
         await page.wait_for_selector(".trace-of-error >> text=agents.py")
@@ -43,6 +46,17 @@ async def test_figures_are_right_after_a_restart_and_cost_no_send_anything():
         assert sum(bucket["ended"] for bucket in found["buckets"]) == 2
         assert found["causes"][0]["cause"].startswith("ValueError: boom")
         assert (await read(page, "counts"))["failed"] == 1
+
+
+async def test_streams_that_are_open_are_drawn_over_time():
+    async with opened() as (page, client, server):
+        stream = client.stream("600", skill="slow")
+        await anext(stream)
+        await page.goto(f"{server.url}/console/?window=day")
+        drawn = page.locator("[data-tile=open] svg")
+        await expect(drawn).to_have_attribute("aria-label", "Open streams: at most 1")
+        await expect(drawn.locator("rect")).to_have_count(1)
+        await expect(page.locator("[data-tile=open] .figure")).to_have_text("1")
 
 
 async def test_a_search_looks_at_text_callers_skills_and_errors_and_says_how_far():

@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 import sys
+import time
 from typing import Any
 
 import aiohttp
@@ -19,12 +20,15 @@ from accord.console import Console, link_of
 from accord.console.exchanges import BODY_BYTES, Exchanges
 from accord.console.login import MOST, BrowserSessions
 from accord.console.pages import Pages
+from accord.model import new_id
 from accord.server import HttpRequest, HttpResponse
 from accord.server.request import ServerUrl, Target
 from accord.store.logins import MemoryLogins
+from accord.testing import Clock
 from tests import postgres
 from tests.console import golden
 from tests.console.agents import agent
+from tests.processes.waiting import PATIENCE_S
 from tests.relay.relays import clerk
 
 
@@ -655,6 +659,117 @@ async def test_figures_are_the_same_after_a_restart_and_at_each_replica(tmp_path
         assert (after["ended"], after["failed"], after["waiting"]) == (4, 1, 1)
         assert after["isWhole"]
         assert after["causes"][0]["cause"].startswith("ValueError: boom")
+
+
+@contextlib.asynccontextmanager
+async def replica(store, tmp_path):
+    """A server on a store, a browser that is logged in, and a client of the agent."""
+    app = agent.app(store=store, key_file=str(tmp_path / "keys"))
+    console = Console(app)
+    console.attach(app)
+    async with (
+        app.serving() as url,
+        aiohttp.ClientSession(base_url=url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser,
+        connect(url) as client,
+    ):
+        assert await log_in(browser, console.link(url)) == 200
+        yield browser, client
+
+
+async def opened_at(browser, *ages: int, of: str = "hour") -> list[tuple[int, int]]:
+    """Return the streams and the waiting tasks of pieces of time, so many before the last."""
+    _, now = await read(browser, f"now?window={of}")
+    assert (now["streams"], now["waiting"]) <= tuple(
+        now["buckets"][-1][name] for name in ("streams", "waiting")
+    )
+    pieces = [now["buckets"][-1 - age] for age in ages]
+    return [(piece["streams"], piece["waiting"]) for piece in pieces]
+
+
+async def becomes(ask, expected) -> None:
+    """Wait until a question has this answer: figures are kept for two seconds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := await ask()) != expected and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    assert found == expected
+
+
+async def streaming(browser, stack) -> None:
+    """Open a stream that goes on."""
+    message = {"messageId": new_id(), "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    params = {"message": message | {"metadata": {"skill": "load"}}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": params}
+    sent = browser.post("/", json=body, headers={"A2A-Version": "1.0"})
+    response = await stack.enter_async_context(sent)
+    assert (await response.content.readline()).startswith(b"id:")
+
+
+async def test_what_was_open_is_known_by_the_minute_also_after_a_restart(tmp_path):
+    clock = Clock()
+    path = f"sqlite:///{tmp_path}/tasks.db"
+    async with (
+        replica(clock.store(path), tmp_path) as (browser, client),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        assert await opened_at(browser, 0, 1) == [(0, 0), (0, 0)]
+        await client.send("7 euros", skill="approve")
+        await streaming(browser, stack)
+        await streaming(browser, stack)
+        clock.advance(60)
+        await becomes(lambda: opened_at(browser, 0, 1), [(2, 1), (0, 0)])
+        asked = await client.send("8 euros", skill="approve")
+        clock.advance(60)
+        await becomes(lambda: opened_at(browser, 0, 1, 2), [(2, 2), (2, 1), (0, 0)])
+    clock.advance(600)
+    async with replica(clock.store(path), tmp_path) as (browser, client):
+        # while no process ran there was no stream, and questions went on waiting
+        ages = (0, 1, 9, 10, 11, 12)
+        found = [(0, 2), (0, 2), (0, 2), (2, 2), (2, 1), (0, 0)]
+        assert await opened_at(browser, *ages) == found
+        assert await opened_at(browser, 0, of="week") == [(2, 2)]
+        await client.send("yes", task_id=asked.task_id)
+        clock.advance(60)
+        await becomes(lambda: opened_at(browser, 0, 1), [(0, 2), (0, 2)])
+        clock.advance(60)
+        await becomes(lambda: opened_at(browser, 0, 1, 2), [(0, 1), (0, 2), (0, 2)])
+
+
+async def test_what_is_open_at_several_replicas_is_added_up(tmp_path):
+    clock = Clock()
+    first = clock.store()
+    second = first.another()
+    async with (
+        replica(first, tmp_path) as (one, client),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        async with (
+            replica(second, tmp_path) as (two, _),
+            contextlib.AsyncExitStack() as later,
+        ):
+            await client.send("7 euros", skill="approve")
+            for _ in range(2):
+                await streaming(one, stack)
+            for _ in range(3):
+                await streaming(two, later)
+            clock.advance(60)
+            for browser in (one, two):
+                await becomes(lambda of=browser: opened_at(of, 0, 1), [(5, 1), (0, 0)])
+            await streaming(one, stack)  # this process knows at once, others with the minute
+            await becomes(lambda: opened_at(one, 0), [(6, 1)])
+        # a process that has ended has no streams any more
+        clock.advance(120)
+        await becomes(lambda: opened_at(one, 0, 1, 2), [(3, 1), (0, 1), (5, 1)])
+
+
+async def test_a_server_without_streams_and_questions_adds_no_samples(tmp_path):
+    clock = Clock()
+    store = clock.store(f"sqlite:///{tmp_path}/tasks.db")
+    async with replica(store, tmp_path) as (browser, _):
+        for _ in range(5):
+            clock.advance(60)
+            await read(browser, "now?window=hour")
+    with contextlib.closing(sqlite3.connect(tmp_path / "tasks.db")) as db:
+        assert db.execute("SELECT count(*) FROM samples").fetchone()[0] <= 1
 
 
 async def test_failures_of_one_kind_are_one_line():

@@ -472,6 +472,8 @@ async def test_four_questions_are_answered_in_three_clicks_at_a_hub(tmp_path):
         errors = page.locator("[data-tile=errors] .figure")
         await expect(errors).to_have_text("25 %", timeout=PATIENCE_MS)
         await page.wait_for_selector("[data-section=slowest] a")
+        waiting = page.locator("[data-tile=waiting] svg")
+        await expect(waiting).to_have_attribute("aria-label", "Waiting for a person: at most 1")
         await page.click("[data-section=failures] a")
         await page.wait_for_selector("[data-outcome=failed] >> text=Reference")
         await page.click("nav a[href='/console/']")

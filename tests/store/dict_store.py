@@ -37,6 +37,7 @@ from accord.store import (
     ReceivedPost,
     Record,
     Row,
+    Sample,
     Stats,
     StoredApiKey,
     StoredFile,
@@ -80,6 +81,7 @@ class Shelf:
         self.letters: dict[int, DeadLetter] = {}
         self.api_keys: dict[str, StoredApiKey] = {}
         self.logins: dict[str, StoredLogin] = {}
+        self.samples: dict[tuple[str, int, int], Sample] = {}
         self.files: dict[str, StoredFile] = {}
         self.uses: set[tuple[int, str]] = set()  # task and file
         self.numbers, self.letter_numbers = itertools.count(1), itertools.count(1)
@@ -163,6 +165,7 @@ class DictStore:
         self.shelf, self.replica, self.is_sure = shelf, 0, True
         self.pushes, self.keys = DictPushes(shelf), DictKeys(shelf)
         self.logins = DictLogins(shelf)
+        self.samples = DictSamples(shelf)
         self.files = DictFiles(shelf)
         self.wake: Any = None
         self.clock, self.now_ms = shelf.clock, shelf.now_ms
@@ -683,6 +686,28 @@ class DictLogins:
     async def use(self, id: str, at_ms: int) -> None:
         if id in self.there:
             self.there[id] = replace(self.there[id], seen_ms=at_ms)
+
+
+class DictSamples:
+    """What was open at a time, by agent, time and process."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.there = shelf.samples
+
+    async def add(self, agent: str, replica: int, sample: Sample, kept_ms: int) -> None:
+        self.there[agent, sample.at_ms, replica] = sample
+        for key in [k for k in self.there if k[0] == agent and k[1] < sample.at_ms - kept_ms]:
+            del self.there[key]
+
+    async def since(self, agent: str, at_ms: int) -> list[Sample]:
+        times = sorted({at for name, at, _ in self.there if name == agent})
+        first = max((at for at in times if at < at_ms), default=at_ms)
+        found = []
+        for at in times:
+            if at >= first:
+                of = [s for (name, a, _), s in self.there.items() if (name, a) == (agent, at)]
+                found.append(Sample(at, sum(s.streams for s in of), max(s.waiting for s in of)))
+        return found
 
 
 class DictFiles:

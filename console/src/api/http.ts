@@ -33,6 +33,8 @@ export interface Bucket {
   failed: number;
   p50: number | null; // milliseconds
   p95: number | null;
+  streams: number; // the most that were open at a full minute
+  waiting: number;
 }
 
 export interface Cause {
@@ -52,7 +54,7 @@ export interface Activity {
   p95: number | null;
   running: number;
   waiting: number;
-  streams: number;
+  streams: number; // of all processes
   isWhole: boolean; // else tasks are deleted sooner than the time that is asked for
   causes: Cause[];
   slowest: Summary[];

@@ -67,14 +67,25 @@ function Board({ now, window }: { now: http.Activity; window: string }) {
         >
           <Durations buckets={now.buckets} />
         </Tile>
-        <Tile name="open" title={t("now.running")} figure={number(now.running)} note={t("now.streams", { count: number(now.streams) })} to="tasks" query={{ state: "working" }} />
+        <Tile
+          name="open"
+          title={t("now.streams")}
+          figure={number(now.streams)}
+          note={t("now.running", { count: number(now.running) })}
+          to="tasks"
+          query={{ state: "working" }}
+        >
+          <Open buckets={now.buckets} width={now.bucket} of="streams" />
+        </Tile>
         <Tile
           name="waiting"
           title={t("now.waiting")}
           figure={number(now.waiting)}
           note={now.oldest[0] ? t("now.oldest", { time: span(Date.now() - now.oldest[0].at) }) : t("now.needs.none")}
           to="inbox"
-        />
+        >
+          <Open buckets={now.buckets} width={now.bucket} of="waiting" />
+        </Tile>
       </div>
       <div class="beside">
         <div>
@@ -210,6 +221,26 @@ function Bars({ buckets, width, isFailures }: { buckets: http.Bucket[]; width: n
             <title>{t("now.bar", { time: moment(one.at), span: span(width), ended: number(one.ended), failed: number(one.failed) })}</title>
             <rect class="ok" x={i * step + step * 0.1} width={step * 0.8} y={HEIGHT - height} height={Math.max(0, height - bad)} />
             <rect class="failed" x={i * step + step * 0.1} width={step * 0.8} y={HEIGHT - bad} height={bad} />
+          </g>
+        );
+      })}
+    </Chart>
+  );
+}
+
+/** How much was open in each piece of time, at most. */
+function Open({ buckets, width, of }: { buckets: http.Bucket[]; width: number; of: "streams" | "waiting" }) {
+  const most = Math.max(0, ...buckets.map((one) => one[of]));
+  const step = WIDTH / Math.max(1, buckets.length);
+  return (
+    <Chart buckets={buckets} label={t(`now.${of}.chart`, { count: number(most) })}>
+      {buckets.map((one, i) => {
+        if (!one[of]) return null;
+        const height = Math.max(2, (one[of] / most) * (HEIGHT - 2));
+        return (
+          <g key={one.at}>
+            <title>{t("now.most", { time: moment(one.at), span: span(width), count: number(one[of]) })}</title>
+            <rect class="ok" x={i * step} width={step} y={HEIGHT - height} height={height} />
           </g>
         );
       })}

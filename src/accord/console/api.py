@@ -101,6 +101,7 @@ class Api:
         self._exchanges = exchanges
         self._attempts = attempts
         self._lists = TaskLists(app, lambda: self._listed, self._extra)
+        self.sampler = self._lists.sampler
 
     def seen_by(self, caller: Caller, is_operator: Callable[[], bool]) -> "Api":
         """Return the same for somebody else: an operator, or who sees only their own tasks."""

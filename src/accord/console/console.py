@@ -86,15 +86,17 @@ class Console:
     async def open(self) -> None:
         if self._makes_link:
             self._key = await self.logins.first_link()
+        self._api.sampler.start()
 
     async def drain(self) -> None:
         """There is nothing to wait for."""
 
     async def settle(self) -> None:
-        """There is nothing to store."""
+        """Store no more samples: the store is closed next."""
+        await self._api.sampler.stop()
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        await self._api.sampler.stop()
 
     @property
     def trouble(self) -> str:

@@ -19,8 +19,9 @@ from ..model import InvalidParams, Question, TaskState, whole_number
 from ..model import Part as ModelPart
 from ..model import Task as ModelTask
 from ..protocol.v1 import codec as v1
-from ..store import Page, Query, Record
+from ..store import Page, Query, Record, Sample
 from .figures import FAILED, Figures, Minute, share_of
+from .sampler import Sampler
 
 __all__ = ["TaskLists"]
 
@@ -56,6 +57,7 @@ class TaskLists:
         self._extra = extra
         self._is_operator = True
         self._figures = Figures(app.engine.tasks.store, agent)
+        self.sampler = Sampler(app.engine.tasks, agent, self._count_waiting)
         self._answers: dict[str, tuple[float, Any]] = {}
 
     def seen_by(
@@ -211,10 +213,12 @@ class TaskLists:
     async def counts(self) -> dict[str, int]:
         """Return how many tasks wait for somebody, and how many failed within a day."""
         now = self._tasks.store.now_ms()
-        waiting = [await self._total(state) for state in WAITING]
         since = now - WINDOWS["day"][0]
         failed = [await self._total(state, since) for state in FAILED]
-        return {"waiting": sum(waiting), "failed": sum(failed)}
+        return {"waiting": await self._count_waiting(), "failed": sum(failed)}
+
+    async def _count_waiting(self) -> int:
+        return sum([await self._total(state) for state in WAITING])
 
     async def _total(self, state: TaskState, since_ms: int | None = None) -> int:
         number = STATE_NUMBER[state]
@@ -250,18 +254,24 @@ class TaskLists:
             namespace=None, agent=self._agent(), limit=PAGE, since_ms=since, has_artifacts=False
         )
         waiting = await self._waiting()
+        samples = await self.sampler.since(since)
+        streams = self.sampler.streams_now(samples)
+        opened = _opened([*samples, Sample(now, streams, waiting.total)], since, step, pieces)
         is_whole = self._kept_ms >= length
         return {
             "since": since if is_whole else int(now - self._kept_ms),
             "isWhole": is_whole,
             "bucket": step,
-            "buckets": _buckets(minutes, since, step, pieces),
+            "buckets": [
+                one | {"streams": most.streams, "waiting": most.waiting}
+                for one, most in zip(_buckets(minutes, since, step, pieces), opened, strict=True)
+            ],
             "ended": sum(one.ended for one in every),
             "failed": sum(one.failed for one in every),
             "p50": share_of(every, 0.5),
             "p95": share_of(every, 0.95),
             "running": await self._total(TaskState.WORKING),
-            "streams": self._tasks.views.open,
+            "streams": streams,
             "waiting": waiting.total,
             "causes": await self._causes(query),
             "slowest": await self.summaries(await self._slow(every)),
@@ -406,6 +416,27 @@ def _title(parts: Sequence[ModelPart]) -> str:
 
 def _took(record: Record) -> int:
     return record.at_ms - record.created_ms
+
+
+def _opened(samples: list[Sample], since: int, length: int, count: int) -> list[Sample]:
+    """Return the most that was open in each piece of time. What waits goes on waiting while there
+    is no sample; a stream ends with its process.
+    """
+    found: list[Sample] = []
+    waiting = left = 0
+    for i in range(count):
+        end = since + (i + 1) * length
+        streams, most = 0, waiting
+        while left < len(samples) and (samples[left].at_ms < end or i == count - 1):
+            one = samples[left]
+            waiting = one.waiting
+            if one.at_ms >= since:
+                streams, most = max(streams, one.streams), max(most, waiting)
+            else:
+                most = waiting
+            left += 1
+        found.append(Sample(end - length, streams, most))
+    return found
 
 
 def _buckets(

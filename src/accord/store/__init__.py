@@ -38,6 +38,7 @@ from .open import open_store
 from .parts import HUB, TASKS
 from .push import DeadLetter, Outcome, Push, PushStore
 from .rules import is_full_piece
+from .samples import Sample, SampleStore
 from .sql import Database, Sql, SqlRow, place_of
 
 __all__ = [
@@ -78,6 +79,8 @@ __all__ = [
     "Record",
     "Replaced",
     "Row",
+    "Sample",
+    "SampleStore",
     "Sql",
     "SqlRow",
     "StateWrite",

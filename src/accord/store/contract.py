@@ -25,6 +25,7 @@ from .keys import KeyStore
 from .logins import LoginStore
 from .namespace import Namespace
 from .push import Push, PushStore
+from .samples import SampleStore
 
 __all__ = [
     "Ages",
@@ -418,6 +419,11 @@ class Store(Protocol):
     @property
     def logins(self) -> LoginStore:
         """The browsers that are logged in at the console. May be used before `open`."""
+        ...
+
+    @property
+    def samples(self) -> SampleStore:
+        """What was open at a time. Used only while the store is open."""
         ...
 
     async def open(self, wake: Wake) -> None:

@@ -56,6 +56,7 @@ from .rules import (
     is_released,
     log_overwritten,
 )
+from .samples import MemorySamples, SampleStore
 
 __all__ = ["MemoryStore"]
 
@@ -143,6 +144,7 @@ class _State:
         self.conversations: dict[tuple[Namespace, str], _Remembered] = {}
         self.api_keys = MemoryKeys(clock.now_ms)
         self.logins = MemoryLogins(clock.now_ms)
+        self.samples = MemorySamples()
         self.files = MemoryFileIndex()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
@@ -227,6 +229,7 @@ class MemoryStore:
         self.pushes: PushStore = MemoryPushes(self._state.pushes, self.now_ms)
         self.keys: KeyStore = self._state.api_keys
         self.logins: LoginStore = self._state.logins
+        self.samples: SampleStore = self._state.samples
         self.files: FileIndex = self._state.files
         self._wake: Wake = lambda tasks: None
 

@@ -26,6 +26,7 @@ from ..keys import KeyStore
 from ..logins import LoginStore
 from ..parts import TASKS
 from ..push import PushStore
+from ..samples import SampleStore
 from .file_index import PostgresFileIndex
 from .keys import PostgresKeys
 from .logins import PostgresLogins
@@ -34,6 +35,7 @@ from .options import Lease
 from .ownership import PostgresOwnership
 from .pushes import PostgresPushes
 from .replica import PostgresReplica
+from .samples import PostgresSamples
 
 __all__ = ["PostgresStore"]
 
@@ -57,6 +59,7 @@ class PostgresStore(PostgresReplica):
         self.pushes: PushStore = PostgresPushes(self)
         self.keys: KeyStore = PostgresKeys(self)
         self.logins: LoginStore = PostgresLogins(self)
+        self.samples: SampleStore = PostgresSamples(self)
         self._file_index = PostgresFileIndex(self)
         self.files: FileIndex = self._file_index
         self.files_url = url

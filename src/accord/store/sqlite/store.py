@@ -57,6 +57,7 @@ from .purge import OLD, purge
 from .pushes import SqlitePushes, TableAccess, has_pushes
 from .reading import Reading
 from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, select_in
+from .samples import SqliteSamples
 from .schema import migrate_file
 from .worker import Worker
 
@@ -145,6 +146,7 @@ class SqliteStore:
         self.database = SqliteDatabase(str(path), self.now_ms)  # for the parts beside the tasks
         self.keys = SqliteKeys(path, self.clock)
         self.logins = SqliteLogins(path, self.clock)
+        self.samples = SqliteSamples(path, self.clock)
         self.replica = 0
         self.is_sure = True
         self._faults = Faults()
@@ -256,6 +258,7 @@ class SqliteStore:
         point("close.left")
         self.keys.close()
         self.logins.close()
+        self.samples.close()
         self._lister.close()
         self._reads.db.close()
         self._db.close()  # the last connection: folds the log file back into the database
