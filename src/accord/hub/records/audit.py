@@ -8,6 +8,7 @@ every second. A log that is shorter than that, because rows were taken away or a
 restored, gets a row that says so.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -29,8 +30,9 @@ __all__ = ["KEEP_S", "Audit", "AuditHead", "AuditRow", "Checked"]
 
 log_ = logging.getLogger("accord.hub")
 
-PAGE = 500  # rows that are read at once
-MOST_CHECKED = 20_000  # rows of one request
+PAGE = 100  # rows that are checked at once, on the loop that answers calls
+PAUSE = 2  # times what a page took: calls go on meanwhile
+MOST_CHECKED = 5_000  # rows of one request
 HEAD_FILE = "hub-{}.audit"
 KEEP_S = 1.0  # between two looks at the head: what is written within it is not safe from a cut yet
 
@@ -199,7 +201,9 @@ class Audit:
         n, before = after, await self._hash_of(after)
         if before is None:
             return Checked(f"row {after} is missing", after, is_done=True)
+        loop = asyncio.get_running_loop()
         while n < after + most:  # in pages: the log may be larger than the memory
+            began_s = loop.time()
             rows = await self._db.fetch(
                 "SELECT * FROM audit WHERE n > ? ORDER BY n LIMIT ?", n, PAGE
             )
@@ -216,6 +220,7 @@ class Audit:
                 ends = max(head.n for head in heads)
                 trouble = f"the log ended with row {ends}; rows after {n} are missing"
                 return Checked(trouble if ends > n else "", n, is_done=True)
+            await asyncio.sleep(PAUSE * (loop.time() - began_s))
         return Checked("", n, is_done=False)
 
     async def _hash_of(self, n: int) -> str | None:
