@@ -24,6 +24,7 @@ from accord.model import new_id
 from accord.server import HttpRequest, HttpResponse
 from accord.server.request import ServerUrl, Target
 from accord.store.logins import MemoryLogins
+from accord.store.memory import MemoryStore
 from accord.testing import Clock
 from tests import postgres
 from tests.console import golden
@@ -736,7 +737,7 @@ async def test_what_was_open_is_known_by_the_minute_also_after_a_restart(tmp_pat
 
 async def test_what_is_open_at_several_replicas_is_added_up(tmp_path):
     clock = Clock()
-    first = clock.store()
+    first = MemoryStore(clock=clock)
     second = first.another()
     async with (
         replica(first, tmp_path) as (one, client),
