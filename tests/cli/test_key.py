@@ -26,7 +26,7 @@ def test_a_key_from_new_to_revoked(tmp_path):
     none = accord("key", "list", cwd=tmp_path)
     assert none.code == 2
     assert "--agent FILE" in none.err
-    made = accord("key", "new", "mia", "--scopes", "hr.write", "--agent", "hr.py", cwd=tmp_path)
+    made = accord("key", "new", "mia", "--scope", "hr.write", "--agent", "hr.py", cwd=tmp_path)
     assert "of mia, in sqlite:///" in made.err
     assert ".accord/hr.db" in made.err
     key = made.out.strip()

@@ -99,36 +99,5 @@ def test_a_program_logs_out(tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["--wait", "--message", "--stream", "--limit", "--hub", "--all"])
-def test_an_option_means_the_same_with_every_command(name):
-    """It is a flag everywhere or takes the same kind of value everywhere."""
-    found = [
-        (one.is_flag, one.type.name)
-        for _, command in commands(main)
-        for one in command.params
-        if isinstance(one, click.Option) and name in one.opts
-    ]
-    kinds = {"integer" if "integer" in kind else kind for _, kind in found}
-    assert len(found) > 1
-    assert len({is_flag for is_flag, _ in found}) == len(kinds) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("--token", ["send"]), ("--agent", ["key", "open"]), ("--push", ["serve", "run"])],
-)
-def test_an_option_belongs_to_the_commands_that_mean_the_same_by_it(name, words):
-    """--token is the caller's, --agent a file, --push a setting. Others have names of their own."""
-    helps = {
-        one.help
-        for _, command in commands(main)
-        for one in command.params
-        if isinstance(one, click.Option) and name in one.opts
-    }
-    found = {path for path, command in commands(main) for one in command.params if name in one.opts}
-    assert len(helps) == 1
-    assert all(any(path.startswith(word) for path in found) for word in words)
-
-
 def test_that_nobody_is_logged_in_is_no_error_for_a_program():
     assert said("auth", "status") == []

@@ -79,7 +79,7 @@ def test_a_disabled_webhook_is_troubled(tmp_path: Path):
     assert "disabled: 410 Gone" in typed("push", "list", "--troubled", "--store", store)[1]
     assert "dead letter 1: event" in typed("push", "show", task_id, "--store", store)[1]
     assert typed("push", "show", "nobody", "--store", store)[0] == 1
-    assert typed("push", "replay", "--task", task_id, "--store", store)[0] == 0
+    assert typed("push", "replay", "--task-id", task_id, "--store", store)[0] == 0
     assert "disabled" not in typed("push", "list", "--store", store)[1]
 
 
@@ -92,7 +92,16 @@ def test_there_is_nothing_without_a_store(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     async with webhook() as hook:
-        options = ("--allow-host", "127.0.0.1", "--hook-token", "k", "--auth", "Basic abc")
+        options = (
+            "--allow-host",
+            "127.0.0.1",
+            "--hook-token",
+            "k",
+            "--auth-scheme",
+            "Basic",
+            "--auth-credentials",
+            "abc",
+        )
         code, said = await asyncio.to_thread(typed, "push", "test", hook.url, *options)
         assert (code, "taken" in said) == (0, True)
         [call] = hook.calls
@@ -115,7 +124,7 @@ async def test_listen_prints_what_comes():
     app = helper().app(allow_hosts=["127.0.0.1"])
     async with app.serving() as url, connect(url) as client:
         command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--signed-by", url)
-        with start(*command, "-o", "json", "--credentials", "c3cret") as listener:
+        with start(*command, "-o", "json", "--auth-credentials", "c3cret") as listener:
             ready = await until(listener.err.take_line, "the address it listens at")
             hook = ready.decode().split()[2] + "/"
             shown = AuthenticationInfo(scheme="Bearer", credentials="c3cret")

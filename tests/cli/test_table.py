@@ -6,13 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from accord.cli import main
 from accord.cli.amount import read_duration, read_size
-from accord.cli.renamed import rewritten
 from accord.cli.table import moment, table
 from accord.cli.terminal import Styled
 from tests.cli.shell import accord
-from tests.cli.test_output import commands
 
 ROWS = [
     {"name": "hr", "state": "completed", "description": "Knows who\nworks here. " * 10},
@@ -86,39 +83,6 @@ def test_what_is_no_duration_is_refused(text):
 @pytest.mark.parametrize(("text", "size"), [("500", 500), ("8MiB", 8 << 20), ("1.5k", 1500)])
 def test_sizes_may_have_units(text, size):
     assert read_size(text) == size
-
-
-def test_key_means_nothing_by_itself():
-    """An idempotency key, a private key and an API key have options of their own names."""
-    for name, command in commands(main):
-        assert "--key" not in {opt for param in command.params for opt in param.opts}, name
-
-
-@pytest.mark.parametrize(
-    ("typed", "read"),
-    [
-        ("send URL hi --key 7", "send URL hi --idempotency-key 7"),
-        ("listen --json", "listen --output=json"),
-        ("card sign c.json --key=k.pem", "card sign c.json --private-key=k.pem"),
-        ("hub key new mia --expires-days 9 --key k", "hub key new mia --expires 9d --api-key k"),
-        ("mcp URL --wait 5s", "mcp URL --longest-call 5s"),
-        ("hub probe echo --message", "hub probe echo --send-message"),
-        ("task list URL --limit=5", "task list URL --page-size=5"),
-        (
-            "hub policy add allow a call b --limit 5",
-            "hub policy add allow a call b --calls-per-minute 5",
-        ),
-        ("send URL hi --push https://a", "send URL hi --webhook https://a"),
-        ("listen --agent URL --token t", "listen --signed-by URL --hook-token t"),
-        ("push test URL --token=t", "push test URL --hook-token=t"),
-        ("send URL -- --key", "send URL -- --key"),
-        ("key new mia", "key new mia"),
-    ],
-)
-def test_an_option_under_its_old_name_works_and_says_the_new_one(typed, read, capsys):
-    """docs/stability.md promises one minor release with a warning."""
-    assert rewritten(typed.split()) == read.split()
-    assert ("is now" in capsys.readouterr().err) == (typed != read)
 
 
 def test_a_misspelt_command_is_an_error_that_names_the_right_one():

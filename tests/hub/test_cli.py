@@ -117,7 +117,7 @@ def test_an_agent_of_a_team_is_called_after_a_login(tmp_path, monkeypatch):
     with hub_served(tmp_path) as (_, url), agent as (_, echo):
         given = ("--visibility", "team", "--team", "hr")
         assert accord("hub", "add", echo, *given, cwd=tmp_path).code == 0
-        tried = accord("hub", "policy", "try", "echo", "--name", "bob", cwd=tmp_path).out
+        tried = accord("hub", "policy", "try", "echo", "--caller", "bob", cwd=tmp_path).out
         assert tried == "deny: it is for team hr only\n"
         eve = ("eve", "--role", "user", "--team", "hr")
         key = accord("hub", "key", "new", *eve, cwd=tmp_path).out.strip()
@@ -140,7 +140,7 @@ def test_only_a_changed_card_is_marked(tmp_path):
     with hub_served(tmp_path):
         key = accord("hub", "key", "new", "pub", "--role", "publisher", cwd=tmp_path).out.strip()
         with served(str(file), cwd=tmp_path) as (process, url):
-            added = accord("hub", "add", url, "--api-key", key, cwd=tmp_path).out
+            added = accord("hub", "add", url, "--hub-key", key, cwd=tmp_path).out
             listed = accord("hub", "list", cwd=tmp_path)
             assert "pending" in listed.out
             assert "*" not in listed.out + listed.err
@@ -183,9 +183,9 @@ def test_errors_of_verbs_name_what_can_be_typed(tmp_path):
     """Not a route or a header of the REST interface, which the verb takes care of."""
     with hub_served(tmp_path) as (_, url):
         missing = accord("hub", "show", "nobody", "--hub", url, cwd=tmp_path)
-        refused = accord("hub", "key", "list", "--hub", url, "--api-key", "no", cwd=tmp_path)
+        refused = accord("hub", "key", "list", "--hub", url, "--hub-key", "no", cwd=tmp_path)
     assert "accord hub list" in missing.err
-    assert "--api-key" in refused.err
+    assert "--hub-key" in refused.err
     for done in (missing, refused):
         assert "/api/" not in done.err
         assert "X-API-Key" not in done.err
@@ -256,7 +256,7 @@ def test_a_file_of_agents_says_why_each_was_not_added(tmp_path):
     with hub_served(tmp_path) as (_, url), agent as (_, echo):
         file = tmp_path / "agents.txt"
         file.write_text(f"{echo}\nhttp://127.0.0.1:1\nftp://nowhere\n")
-        added = accord("hub", "add", "--file", "agents.txt", "--hub", url, cwd=tmp_path)
+        added = accord("hub", "add", "--from", "agents.txt", "--hub", url, cwd=tmp_path)
         assert added.code == 1
         assert "echo is approved" in added.out
         lines = added.err.splitlines()
@@ -325,7 +325,7 @@ def test_verbs_of_an_admin(tmp_path, monkeypatch):
         made = hub("policy", "add", "deny", "!team:hr", "call", "skill:echo/*")
         rule = found(r"rule (\w+) is", made)
         assert hub("policy", "list").split()[-1] == "-"  # no limit, not a limit of 0
-        assert hub("policy", "try", "echo", "--name", "x").startswith("deny")
+        assert hub("policy", "try", "echo", "--caller", "x").startswith("deny")
         hub("policy", "remove", rule)
         hub("network", "add", "10.9.0.0/16", "--why", "the lab")
         assert "the lab" in hub("network", "list")
@@ -338,12 +338,12 @@ def test_verbs_of_an_admin(tmp_path, monkeypatch):
         keys.write_text('{"no": JSON')
         for wrong, why in ((str(keys), "is not JSON"), ("nothing.pem", "can't be read")):
             assert f"Error: {wrong} {why}: " in hub("trust", "add", "us", wrong, code=1)
-        assert "is not JSON" in hub("add", "--file", str(keys), code=1)
+        assert "is not JSON" in hub("add", "--from", str(keys), code=1)
         gone = {"type": "application/a2a-agent-card+json", "url": "http://127.0.0.1:1/card.json"}
         keys.write_text(json.dumps({"entries": [{"identifier": "urn:a", **gone}]}))
-        assert "1 of 1 agents were not added" in hub("add", "--file", str(keys), code=1)
+        assert "1 of 1 agents were not added" in hub("add", "--from", str(keys), code=1)
         keys.write_bytes(b"\xff\xfe")
-        assert "is not text" in hub("add", "--file", str(keys), code=1)
+        assert "is not text" in hub("add", "--from", str(keys), code=1)
         given = ["hub", "credential", "set", "echo", "apiKey", "--hub", url]
         assert CliRunner().invoke(main, given, input="a-secret").output == "echo: apiKey is set\n"
         assert "removed" in hub("credential", "remove", "echo", "apiKey")

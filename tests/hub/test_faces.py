@@ -283,7 +283,7 @@ async def test_the_command_line_and_the_log(desk, caplog):
     await desk.call("POST", "/policies", {"who": "role:admin", "what": "*", "effect": "allow"})
 
     def typed(*words: str) -> str:
-        options = ["--hub", desk.url, "--api-key", desk.keys["admin"]]
+        options = ["--hub", desk.url, "--hub-key", desk.keys["admin"]]
         done = CliRunner().invoke(main, ["hub", *words, *options])
         assert done.exit_code in (0, 1), done.output
         return f"{done.output}"

@@ -46,7 +46,7 @@ async def hub_with(idp: str, folder: Path, **more: Any) -> AsyncIterator[tuple[H
         "oidc": idp,
         "oidc_client": "hub",
         "oidc_secret": "hub-secret-% +",
-        "role": ("admin=hub-admins", "publisher=devs"),
+        "map_role": ("admin=hub-admins", "publisher=devs"),
     }
     hub = Hub(HubSettings(**(settings | more)))
     hub.console()
@@ -99,7 +99,7 @@ async def page_at(url: str, who: str = "") -> AsyncIterator[Page]:
     [("ada", "admin", ["hr", "hub-admins"]), ("bob", "publisher", ["devs"]), ("eve", "user", [])],
 )
 async def test_claims_give_roles_and_teams(idp, tmp_path, who, role, teams):
-    """`--role admin=hub-admins`: who has that group is an admin; who has none of them is a user."""
+    """`--map-role admin=hub-admins`: that group makes an admin, none of them a user."""
     async with hub_with(idp, tmp_path) as (hub, url), page_at(url, who) as page:
         assert await page.get("/api/v1/me") == (200, {"name": who, "role": role, "teams": teams})
         status, me = await page.get("/console/api/me")
@@ -283,8 +283,8 @@ async def test_people_log_in_through_a_proxy_that_speaks_tls(tmp_path, url):
     ("settings", "why"),
     [
         ({"oidc_client": "hub"}, "name it with --oidc"),
-        ({"role": ("boss=x",)}, "ROLE=VALUE"),
-        ({"role": ("admin",)}, "ROLE=VALUE"),
+        ({"map_role": ("boss=x",)}, "ROLE=VALUE"),
+        ({"map_role": ("admin",)}, "ROLE=VALUE"),
         ({"role_claim": "scope"}, "whoever asks for a token chooses it"),
     ],
 )

@@ -175,7 +175,7 @@ async def test_a_secret_is_seen_nowhere(tmp_path, store, caplog, capsys):
         await desk.call("POST", "/agents/baker:probe?message=1")
         seen += [text.encode() for text in await on_the_console(desk)]
         for words in (["credential", "list", "baker"], ["show", "baker"], ["audit"]):
-            options = ["--hub", desk.url, "--api-key", desk.keys["admin"]]
+            options = ["--hub", desk.url, "--hub-key", desk.keys["admin"]]
             done = await asyncio.to_thread(CliRunner().invoke, main, ["hub", *words, *options])
             assert done.exit_code == 0, done.output
             seen.append(done.output.encode())

@@ -93,7 +93,7 @@ async def test_one_trace_from_a_client_through_a_hub_and_three_agents_with_push(
         processes.append(stack.enter_context(accord(tmp_path, traced.url, *words)))
         for process in processes:
             await process.line()  # it is served
-        add = ("hub", "add", "--file", "agents.txt", "--hub", urls["hub"])
+        add = ("hub", "add", "--from", "agents.txt", "--hub", urls["hub"])
         with accord(tmp_path, "", *add) as adding:
             assert await adding.wait() == 0
         receiver = Receiver(told.append, is_unverified=True)

@@ -40,6 +40,7 @@ __all__ = ["RETRY_MAX_TIME", "Failure", "advised", "envelope", "retry_for", "typ
 RETRY_MAX_TIME = click.option(
     "--retry-max-time",
     type=SECONDS,
+    metavar="DURATION",
     help="How long to retry while the server is away. [default: 30 s; 5 s if the address has "
     "never answered]",
 )

@@ -71,19 +71,23 @@ class _Wanted(msgspec.Struct):
     "--client-id", default="", help="The client id of this program at the authorization server."
 )
 @click.option(
-    "--issuer", default="", help="The authorization server. By default the one in the card."
+    "--issuer",
+    default="",
+    metavar="URL",
+    help="The authorization server. By default the one in the card.",
 )
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
+    metavar="SCOPE",
     help="A scope to ask for. May be repeated. By default the scopes in the card.",
 )
 @click.option("--audience", default="", help="The audience that tokens are for.")
 @click.option(
     "--resource", default="", help="The resource that tokens are for, as a URL (RFC 8707)."
 )
-@click.option("--user", default="", help="The user name, for --with password.")
+@click.option("--user", default="", metavar="NAME", help="The user name, for --with password.")
 @click.option(
     "--secret-stdin",
     is_flag=True,

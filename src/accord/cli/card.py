@@ -137,7 +137,9 @@ async def _signature(url: str, found: AgentCard) -> str:
     "JWK. By default the current key of the keyring.",
 )
 @click.option("--kid", default="", help="The id of that key. By default its thumbprint.")
-@click.option("--key-url", default="", help="Where the public key is published, as a JWK set.")
+@click.option(
+    "--key-url", default="", metavar="URL", help="Where the public key is published, as a JWK set."
+)
 @KEY_FILE
 @STORE
 def sign(
@@ -165,16 +167,17 @@ def sign(
 @click.argument("where", metavar="URL|FILE")
 @click.option("--keys", help="The keys to trust: a JWK set, as a file or a URL.")
 @click.option(
-    "--key-url",
+    "--allow-key-url",
     "key_urls",
     multiple=True,
+    metavar="URL",
     help="A URL that a card may name for its keys. If it ends in a slash, everything below it.",
 )
 @OUTPUT
 def verify(where: str, keys: str | None, key_urls: tuple[str, ...], output: str) -> None:
     """Say whether a card is signed by somebody you trust.
 
-    Without --keys and --key-url, that is the origin of URL itself.
+    Without --keys and --allow-key-url, that is the origin of URL itself.
 
     \b
     accord card verify https://hr.corp.example --keys https://keys.corp.example/jwks.json

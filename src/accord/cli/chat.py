@@ -27,8 +27,15 @@ _HELP = """\
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="URL [TEXT]")
-@click.option("--context-id", cls=Setting, default="", help="Continue this conversation.")
-@click.option("--skill", default="", help="The skill to talk to. By default the agent chooses.")
+@click.option(
+    "--context-id", cls=Setting, default="", metavar="ID", help="Continue this conversation."
+)
+@click.option(
+    "--skill",
+    default="",
+    metavar="ID",
+    help="The skill to use, by its id. By default the agent chooses.",
+)
 @agent_options
 def chat(target: AgentTarget, words: tuple[str, ...], context_id: str, skill: str) -> None:
     """Talk to the agent at URL.

@@ -33,7 +33,12 @@ _OUTPUT = click.option("-o", "--output", cls=Setting, default="text", show_defau
 @click.command()
 @click.argument("words", nargs=-1, metavar="URL")
 @click.option("--message", default="", help="The text to send. Default: Hello, what can you do?")
-@click.option("--skill", default="", help="The skill to send it to.")
+@click.option(
+    "--skill",
+    default="",
+    metavar="ID",
+    help="The skill to use, by its id. By default the agent chooses.",
+)
 @functools.partial(agent_options, output=_OUTPUT)
 def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str) -> None:
     """Check how well the agent at URL keeps to A2A.
@@ -51,7 +56,7 @@ def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str)
 
     \b
     accord check http://localhost:8000
-    accord check https://hr.corp.example --token $TOKEN -o junit > report.xml
+    accord check https://hr.corp.example --bearer $TOKEN -o junit > report.xml
     """
     agent_words(target, words, 0, "one URL is enough")
     is_live = target.output in ("text", "answer")

@@ -152,6 +152,6 @@ async def _check(url: str) -> None:
         await network.close()
     if answer.status != 200:
         raise click.ClickException(
-            f"the server at {url} has no console: it was started with --no-console, its agent can "
-            "be reached without authentication, or the page was not built"
+            f"the server at {url} has no console: it was started as accord serve --no-console, its "
+            "agent can be reached without authentication, or the page was not built"
         )

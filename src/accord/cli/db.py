@@ -35,13 +35,15 @@ __all__ = ["STORE", "database_url", "db", "elsewhere_words", "files_words", "onl
 T = TypeVar("T")
 
 STORE = click.option(
-    "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
+    "--store",
+    metavar="URL",
+    help="The store, as given to accord serve. By default the only one in ./.accord/.",
 )
 
 KEY_FILE = click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The server's key file. By default the one beside a SQLite file.",
+    help="The file with the server's keys. By default the one beside a SQLite file.",
 )
 
 
@@ -101,8 +103,8 @@ def stats(output: str, store: str | None) -> None:
 def vacuum(output: str, store: str | None) -> None:
     """Give the space of deleted tasks back to the disk.
 
-    Files that no task has referred to for a day are deleted, unless --files stores them
-    elsewhere: the server deletes those itself.
+    Files that no task has referred to for a day are deleted too. Files in another place
+    (accord serve --files URL) are not touched: the server deletes those itself.
     """
     found = _found(store).vacuum()
     if is_json(output):
@@ -242,7 +244,9 @@ def restore(
             }
         )
     echo(f"restored {place_of(url)} from {file}")
-    _say_elsewhere(database, "bring them back too, or name their place with --files")
+    _say_elsewhere(
+        database, "bring them back too, or name their place with accord serve --files URL"
+    )
     if keys is not None:
         echo(f"its keys are in {keys}")
     else:

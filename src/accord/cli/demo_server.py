@@ -88,7 +88,11 @@ async def add(a: int, b: int = 2) -> int:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
               help="Port to listen on.")  # fmt: skip
-@click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port.")
+@click.option(
+    "--grpc-port",
+    type=click.IntRange(0, 65535),
+    help="Serve gRPC too, on this port. Needs the extra grpc.",
+)
 def demo_server(host: str, port: int, grpc_port: int | None) -> None:
     """Serve an agent that shows everything, until Ctrl-C. It forgets its tasks.
 

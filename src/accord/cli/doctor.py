@@ -35,8 +35,10 @@ _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres", "obstore": "files"}
 @click.command()
 @click.argument("url", required=False)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535),
-              help="The port you want to serve.")  # fmt: skip
-@click.option("--store", help="A store to look at, as given to accord serve or accord hub.")
+              help="Port to listen on: whether it is free.")  # fmt: skip
+@click.option(
+    "--store", metavar="URL", help="A store to look at, as given to accord serve or accord hub."
+)
 @OUTPUT
 def doctor(url: str | None, port: int, store: str | None, output: str) -> None:
     """Look for problems of this installation, of an agent (URL) or of a database (--store).

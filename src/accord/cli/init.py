@@ -77,7 +77,9 @@ _README = """# {name}
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--name", default="", help="The agent's name. By default that of the folder.")
+@click.option(
+    "--name", default="", metavar="NAME", help="The agent's name. By default that of the folder."
+)
 @OUTPUT
 def init(folder: Path, name: str, output: str) -> None:
     """Make a project in FOLDER: an agent, a test, a Dockerfile.

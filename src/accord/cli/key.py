@@ -30,6 +30,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
     return click.option(
         "--store",
+        metavar="URL",
         help="Its store, if accord serve was given one. By default the only one in ./.accord/.",
     )(command)
 
@@ -40,22 +41,31 @@ def key() -> None:
     auth=ApiKeys().
 
     \b
-    accord key new mia --scopes hr.write
+    accord key new mia --scope hr.write
     """
 
 
 @key.command()
 @click.argument("name")
-@click.option("--scopes", default="", help="What the key allows, like hr.read,hr.write.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="A scope that the key allows, like hr.read. May be repeated.",
+)
 @click.option("--tenant", default="", help="The organisation that the key belongs to.")
 @click.option(
-    "--expires", type=EXPIRES, help="How long it is valid, like 90d. Without it, for ever."
+    "--expires",
+    type=EXPIRES,
+    metavar="DURATION",
+    help="How long it is valid, like 90d. Without it, for ever.",
 )
 @OUTPUT
 @store_options
 def new(
     name: str,
-    scopes: str,
+    scopes: tuple[str, ...],
     tenant: str,
     expires: int | None,
     output: str,
@@ -65,13 +75,13 @@ def new(
     """Make a key for caller NAME and print it, once: only its hash is stored.
 
     \b
-    accord key new mia --scopes hr.write
+    accord key new mia --scope hr.write
     accord key new ci --expires 90d --agent hr.py
     """
     if not name.isprintable() or not name.strip():
         raise click.ClickException("the name of a caller must be printable text")
     id_, text = new_api_key()
-    named = tuple(sorted(set(re.split(r"[\s,]+", scopes)) - {""}))
+    named = tuple(sorted(set(re.split(r"[\s,]+", " ".join(scopes))) - {""}))
 
     async def add(keys: KeyStore) -> StoredApiKey:
         await _refuse_hub(keys, "new NAME --role ROLE")

@@ -15,9 +15,10 @@ __all__ = ["KEY_FILE", "STORE", "found_keyring", "keyring"]
 KEY_FILE = click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file of keys. By default the one beside the store, or the only one in ./.accord/.",
+    help="The file with the keys. By default the one beside the store, or the only one in "
+    "./.accord/.",
 )
-STORE = click.option("--store", help="The store whose keys to use: sqlite:///FILE.")
+STORE = click.option("--store", metavar="URL", help="The store whose keys to use: sqlite:///FILE.")
 
 
 @click.group(cls=VerbGroup)

@@ -37,7 +37,8 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
 @click.option(
     "--url",
     default="",
-    help="The webhook's URL as the agent knows it, if it is not the address listened on.",
+    metavar="URL",
+    help="The address at which the agent reaches this webhook, if it is not the one it listens on.",
 )
 @click.option(
     "--secret", default="", help="Accept only notifications signed with this secret (whsec_...)."
@@ -46,11 +47,14 @@ _ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
     "--hook-token",
     "token",
     default="",
-    help="Accept only notifications with this token, set in the push config.",
+    metavar="TOKEN",
+    help="Accept only notifications with this token of the webhook, as its push config sets it.",
 )
 @click.option(
-    "--credentials",
+    "--auth-credentials",
+    "credentials",
     default="",
+    metavar="TEXT",
     help="Accept only notifications with these credentials in Authorization, as the push config "
     "sets them.",
 )
@@ -97,7 +101,11 @@ def listen(
                 receiver.url = bound
             echo(f"listening at {bound}   (Ctrl-C stops it)", err=True)
             if is_unverified:
-                echo("notifications are not verified; use --agent, --secret or --token", err=True)
+                echo(
+                    "notifications are not verified; use --signed-by, --secret, --hook-token or "
+                    "--auth-credentials",
+                    err=True,
+                )
             elif agent and not receiver.url:
                 echo("the webhook they were signed for is not verified; use --url", err=True)
             await asyncio.Event().wait()  # never set: runs until Ctrl-C

@@ -33,8 +33,13 @@ __all__ = ["mcp"]
 @click.option(
     "--hub",
     metavar="URL",
-    help="Offer the agents of this hub: find_agents searches it, ask_agent goes through it. With "
-    "--api-key, ACCORD_HUB_KEY, or the admin's key in ./.accord/.",
+    help="Offer the agents of this hub: find_agents searches it, ask_agent goes through it.",
+)
+@click.option(
+    "--hub-key",
+    metavar="KEY",
+    help="Your key for the hub. By default the one in ACCORD_HUB_KEY, or the admin key in "
+    "./.accord/ if the hub was started in this folder.",
 )
 @click.option(
     "--find/--no-find",
@@ -53,7 +58,7 @@ __all__ = ["mcp"]
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The keys that open questions are encrypted with. By default those in "
+    help="The file with the keys that open questions are encrypted with. By default the keys in "
     "ACCORD_KEY. Without keys, open questions are lost when this process ends.",
 )
 @agent_options
@@ -62,6 +67,7 @@ def mcp(
     urls: tuple[str, ...],
     port: int | None,
     hub: str | None,
+    hub_key: str | None,
     searches: bool | None,
     wait: float | None,
     key_file: Path | None,
@@ -92,7 +98,7 @@ def mcp(
     except KeyringError as error:
         raise click.ClickException(str(error)) from None
     targets = [msgspec.structs.replace(target, url=place) for place in places]
-    key = target.api_key or os.environ.get("ACCORD_HUB_KEY", "")
+    key = hub_key or os.environ.get("ACCORD_HUB_KEY", "")
     asyncio.run(_serve(targets, hub, key, port, searches, wait, keyring))
 
 

@@ -26,7 +26,9 @@ __all__ = ["push"]
 T = TypeVar("T")
 
 _STORE = click.option(
-    "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
+    "--store",
+    metavar="URL",
+    help="The store, as given to accord serve. By default the only one in ./.accord/.",
 )
 _MANY = 1_000
 
@@ -114,8 +116,8 @@ def show(task_id: str, output: str, store: str | None) -> None:
 
 @push.command()
 @click.argument("letters", nargs=-1, type=int, metavar="[LETTER]...")
-@click.option("--task", "task_id", default="", help="All failed deliveries of this task.")
-@click.option("--all", "is_all", is_flag=True, help="All failed deliveries.")
+@click.option("--task-id", default="", metavar="ID", help="All dead letters of this task.")
+@click.option("--all", "is_all", is_flag=True, help="All dead letters, not only some.")
 @OUTPUT
 @_STORE
 def replay(
@@ -127,7 +129,7 @@ def replay(
     sent once more, in order. A disabled webhook is enabled again.
     """
     if not (letters or task_id or is_all):
-        raise click.UsageError("say which deliveries: LETTER..., --task ID or --all")
+        raise click.UsageError("say which dead letters: LETTER..., --task-id ID or --all")
 
     async def work(pushes: _Pushes) -> int:
         chosen = list(letters)
@@ -149,30 +151,46 @@ def replay(
 
 @push.command()
 @click.argument("url")
-@click.option("--hook-token", "token", default="", help="The token the webhook expects.")
 @click.option(
-    "--auth",
+    "--hook-token",
+    "token",
     default="",
-    metavar="'SCHEME CREDENTIALS'",
-    help="The authentication of the webhook, as in a push config.",
+    metavar="TOKEN",
+    help="The token that the webhook checks, as its push config sets it.",
+)
+@click.option(
+    "--auth-scheme",
+    "scheme",
+    default="",
+    metavar="SCHEME",
+    help="The scheme with which to authenticate at the webhook, like Bearer.",
+)
+@click.option(
+    "--auth-credentials",
+    "credentials",
+    default="",
+    metavar="TEXT",
+    help="The credentials for that scheme, as the push config sets them.",
 )
 @click.option(
     "--allow-host",
     "allow_hosts",
     multiple=True,
-    help="A private host that may be called, as given to accord serve. May be repeated.",
+    metavar="HOST",
+    help="A private host or network that may be called, as given to accord serve. May be repeated.",
 )
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keys to sign with, as given to accord serve.",
+    help="The file with the keys to sign with, as given to accord serve.",
 )
 @OUTPUT
 @_STORE
 def test(
     url: str,
     token: str,
-    auth: str,
+    scheme: str,
+    credentials: str,
     allow_hosts: tuple[str, ...],
     key_file: Path | None,
     output: str,
@@ -190,7 +208,6 @@ def test(
         ) from error
     except (ValueError, KeyringError) as error:
         raise click.ClickException(str(error)) from error
-    scheme, _, credentials = auth.partition(" ")
     status = TaskStatus(state=TaskState.COMPLETED)
     task = Task(id=f"test-{new_id()}", context_id=new_id(), status=status)
     what = Notification(task.id, "test", 1, v1.encode_event(task), "application/a2a+json", NEWEST)

@@ -27,23 +27,41 @@ def push_config() -> None:
     """Manage the webhooks to which an agent sends what happens to a task.
 
     \b
-    accord task push-config create http://localhost:8000 0192... --url https://me.example/hook
+    accord task push-config create http://localhost:8000 0192... --webhook https://me.example/hook
     """
 
 
 @push_config.command()
 @click.argument("words", nargs=-1, metavar="URL TASK_ID")
-@click.option("--url", "hook", required=True, help="The webhook.")
-@click.option("--id", "config_id", default="", help="The id of the config. By default a new one.")
 @click.option(
-    "--hook-token", default="", help="A token that is sent along, for the webhook to check."
+    "--webhook",
+    "hook",
+    required=True,
+    metavar="URL",
+    help="The webhook that gets push notifications about the task.",
+)
+@click.option(
+    "--id",
+    "config_id",
+    default="",
+    metavar="ID",
+    help="The id of the config. By default a new one.",
+)
+@click.option(
+    "--hook-token",
+    default="",
+    metavar="TOKEN",
+    help="A token that is sent along, for the webhook to check.",
 )
 @click.option(
     "--auth-scheme",
     default="",
+    metavar="SCHEME",
     help="The scheme with which the agent authenticates at the webhook, like Bearer.",
 )
-@click.option("--auth-credentials", default="", help="The credentials for that scheme.")
+@click.option(
+    "--auth-credentials", default="", metavar="TEXT", help="The credentials for that scheme."
+)
 @agent_options
 def create(
     target: AgentTarget,

@@ -20,7 +20,7 @@ def replicas() -> None:
 
 
 @replicas.command("list")
-@click.option("--store", required=True, help="The store, as given to accord serve.")
+@click.option("--store", required=True, metavar="URL", help="The store, as given to accord serve.")
 @OUTPUT
 def show(store: str, output: str) -> None:
     """List the processes that use a PostgreSQL store, and those that died lately."""

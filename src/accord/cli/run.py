@@ -14,6 +14,7 @@ __all__ = ["run"]
     "--store",
     default="memory://",
     show_default=True,
+    metavar="URL",
     help="Where tasks are stored, like sqlite:///tasks.db.",
 )
 @agent_options

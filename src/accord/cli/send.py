@@ -20,7 +20,7 @@ from .terminal import echo, secho
 
 __all__ = ["send"]
 
-_SECRET_OPTIONS = ("--bearer", "--token", "--api-key", "--svc-param", "--header", "-H")
+_SECRET_OPTIONS = ("--bearer", "--api-key", "--svc-param", "--header", "-H")
 
 
 class _Send(PartsCommand):
@@ -50,10 +50,25 @@ class _Send(PartsCommand):
     help="Wait until the task has ended or asks a question, even if A2ACLI_ASYNC is set.",
 )
 @part_options
-@click.option("--skill", default="", help="The skill to use. By default the agent chooses.")
-@click.option("--task-id", cls=Setting, default="", help="Continue this task: answer its question.")
 @click.option(
-    "--context-id", cls=Setting, default="", help="Start a new task in this conversation."
+    "--skill",
+    default="",
+    metavar="ID",
+    help="The skill to use, by its id. By default the agent chooses.",
+)
+@click.option(
+    "--task-id",
+    cls=Setting,
+    default="",
+    metavar="ID",
+    help="Continue this task: answer its question.",
+)
+@click.option(
+    "--context-id",
+    cls=Setting,
+    default="",
+    metavar="ID",
+    help="Start a new task in this conversation.",
 )
 @METADATA
 @click.option(

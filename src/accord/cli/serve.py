@@ -72,6 +72,7 @@ class _Serve(click.Command):
 )
 @click.option(
     "--store",
+    metavar="URL",
     help="Where tasks are stored: sqlite:///FILE, postgresql://USER@HOST/DATABASE for several "
     "processes, or memory://, which forgets them when the server stops. By default a file in "
     "./.accord/ for each agent.",
@@ -89,6 +90,7 @@ class _Serve(click.Command):
     type=SECONDS,
     default=20.0,
     show_default=True,
+    metavar="DURATION",
     help="How long running tasks may go on after SIGTERM.",
 )
 @click.option(
@@ -107,8 +109,8 @@ class _Serve(click.Command):
     default="",
     metavar="KEY",
     envvar="ACCORD_HUB_KEY",
-    help="Your publisher's key for the hub. By default the one in ACCORD_HUB_KEY, or the admin key "
-    "in ./.accord/ if the hub was started in this folder.",
+    help="Your key for the hub. By default the one in ACCORD_HUB_KEY, or the admin key in "
+    "./.accord/ if the hub was started in this folder.",
 )
 @click.option(
     "--reload",

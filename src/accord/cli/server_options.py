@@ -76,6 +76,7 @@ _PROCESS_OPTIONS = (
 _AGENT_OPTIONS = (
     click.option(
         "--url",
+        metavar="URL",
         help="The address at which clients reach this server, if it is not the one it listens on.",
     ),
     click.option(
@@ -150,6 +151,7 @@ _AGENT_OPTIONS = (
     click.option(
         "--cors-origin",
         multiple=True,
+        metavar="ORIGIN",
         help="Allow web pages of this origin to use the agent, like https://app.example.com. May "
         "be repeated.",
     ),

@@ -267,7 +267,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
                  help="Use a version of A2A that is not released yet "
                       f"({', '.join(PREVIEW_NUMBERS)}), with agents that offer it. It may "
                       "change. May be repeated."),
-    click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
+    click.option("--bearer", cls=Setting, default="", metavar="TOKEN",
                  help="Bearer token. Other users of this machine can see it in the process list, "
                       "and it stays in your shell's history: A2ACLI_BEARER or accord auth login "
                       "are safer."),

@@ -68,7 +68,9 @@ def task() -> None:
 @_ID
 @click.option("--wait", "waits", cls=Setting, is_flag=True,
               help="Wait until the task has ended or asks a question.")  # fmt: skip
-@click.option("--history", type=click.IntRange(0), help="How many of its last messages to show.")
+@click.option(
+    "--history", type=click.IntRange(0), metavar="N", help="How many of its last messages to show."
+)
 @_EXIT_STATUS
 @agent_options
 def get(
@@ -101,17 +103,31 @@ def get(
 @click.argument("words", nargs=-1, metavar="URL")
 @click.option("--status", type=_State(),
               help="Only tasks in this state, like working or input-required.")  # fmt: skip
-@click.option("--context-id", cls=Setting, default="", help="Only tasks of this conversation.")
-@click.option("--page-size", type=click.IntRange(1, 100), help="How many tasks per page.")
+@click.option(
+    "--context-id",
+    cls=Setting,
+    default="",
+    metavar="ID",
+    help="Only tasks of this conversation.",
+)
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="The highest number of tasks per page.",
+)
 @click.option("--page-token", default="", help="Continue after another page, by its token.")
 @click.option(
-    "--history", type=click.IntRange(0), help="How many of the last messages of each task to show."
+    "--history",
+    type=click.IntRange(0),
+    metavar="N",
+    help="How many of the last messages of each task to show.",
 )
 @click.option("--since", type=TIME, metavar="TIME",
               help="Only tasks changed since then: 2h for two hours ago, 2026-03-01, or "
               "2026-03-01T12:00:00Z.")  # fmt: skip
 @click.option("--with-artifacts", is_flag=True, help="Include the artifacts.")
-@click.option("--all", "is_all", is_flag=True, help="Every page, not only the first.")
+@click.option("--all", "is_all", is_flag=True, help="All tasks, not only one page.")
 @click.option("--stream", "is_lines", is_flag=True, help="With -o json: one object per line.")
 @agent_options
 def list_(

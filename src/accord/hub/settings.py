@@ -27,7 +27,7 @@ _NAMES = {
 _OTHERS = frozenset({"KEY"})  # read by the commands that call a hub
 # Kubernetes gives every pod variables like these for a Service that is called accord-hub.
 _SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
-_LISTS = ("allow", "approve", "trusted_proxy", "role", "preview")
+_LISTS = ("allow", "approve", "trusted_proxy", "map_role", "preview")
 # Whoever asks for a token chooses these.
 _NO_ROLES = ("scope", "scp", "scopes")
 _ROLES = ("admin", "publisher", "user", "guest")
@@ -62,8 +62,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     oidc_client: str = ""  # the hub's id at the issuer: with it people log in to the console
     oidc_secret: str = ""  # the secret of that client; none for a public client
     team_claim: str = "groups"  # the claim that names a caller's teams
-    role_claim: str = "groups"  # the claim that gives people a role, by `role`
-    role: tuple[str, ...] = ()  # ROLE=VALUE: who has VALUE in that claim has ROLE
+    role_claim: str = "groups"  # the claim that gives people a role, by `map_role`
+    map_role: tuple[str, ...] = ()  # ROLE=VALUE: who has VALUE in that claim has ROLE
     allow: tuple[str, ...] = ()  # private hosts and networks that agents may be in
     approve: tuple[str, ...] = ()  # origins whose agents need no approval
     trusted_proxy: tuple[str, ...] = ()  # networks of proxies that say where requests come from
@@ -94,11 +94,11 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("--oidc-client is the hub's id at an issuer: name it with --oidc")
         if self.role_claim in _NO_ROLES:
             raise ValueError(f"role_claim={self.role_claim}: whoever asks for a token chooses it")
-        for given in self.role:
+        for given in self.map_role:
             role, _, value = given.partition("=")
             if role not in _ROLES or not value:
                 raise ValueError(
-                    f"--role {given}: write it as ROLE=VALUE, with one of {', '.join(_ROLES)}"
+                    f"--map-role {given}: write it as ROLE=VALUE, with one of {', '.join(_ROLES)}"
                 )
         for name in ("port", "grpc_port"):
             if not 0 <= (getattr(self, name) or 0) <= 65_535:

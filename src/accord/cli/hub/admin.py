@@ -33,10 +33,18 @@ def credential() -> None:
     show_default=True,
 )
 @click.option(
-    "--user", default="", help="The user name for a password, or the id of an OAuth client."
+    "--user",
+    default="",
+    metavar="NAME",
+    help="The user name for a password, or the id of an OAuth client.",
 )
-@click.option("--issuer", default="", help="Where an OAuth client gets its tokens.")
-@click.option("--mine", is_flag=True, help="For your own calls only.")
+@click.option(
+    "--issuer",
+    default="",
+    metavar="URL",
+    help="The authorization server where an OAuth client gets its tokens.",
+)
+@click.option("--mine", is_flag=True, help="Your own credential, for your own calls only.")
 @hub_options
 def set_credential(
     client: HubClient, name: str, scheme: str, kind: str, user: str, issuer: str, mine: bool
@@ -68,7 +76,7 @@ def _whose(mine: bool) -> str:
 
 @credential.command(name="list")
 @click.argument("name")
-@click.option("--mine", is_flag=True, help="Your own.")
+@click.option("--mine", is_flag=True, help="Your own credential, not the hub's.")
 @hub_options
 def list_credentials(client: HubClient, name: str, mine: bool) -> None:
     """List the credentials there are for an agent."""
@@ -79,7 +87,7 @@ def list_credentials(client: HubClient, name: str, mine: bool) -> None:
 @credential.command(name="remove")
 @click.argument("name")
 @click.argument("scheme")
-@click.option("--mine", is_flag=True, help="Your own.")
+@click.option("--mine", is_flag=True, help="Your own credential, not the hub's.")
 @hub_options
 def remove_credential(client: HubClient, name: str, scheme: str, mine: bool) -> None:
     """Remove the credential for SCHEME."""
@@ -111,11 +119,12 @@ def _add_remove(group: click.Group, path: str, said: str, then: str, verb: str =
         client.show({f"{verb.removesuffix('e')}ed": id}, lambda _: then.format(id))
 
 
+_ROLES = click.Choice(["admin", "publisher", "user", "guest"])
 _ROLE = click.option(
     "--role",
-    type=click.Choice(["admin", "publisher", "user", "guest"]),
+    type=_ROLES,
     required=True,
-    help="publisher adds agents, user finds and calls them, admin decides everything.",
+    help="The role: publisher adds agents, user finds and calls them, admin decides everything.",
 )
 
 
@@ -127,8 +136,15 @@ def key() -> None:
 @key.command(name="new")
 @click.argument("name")
 @_ROLE
-@click.option("--team", "teams", multiple=True, help="A team it belongs to. May be repeated.")
-@click.option("--expires", type=EXPIRES, help="How long it is valid, like 90d.")
+@click.option(
+    "--team", "teams", multiple=True, metavar="NAME", help="A team it belongs to. May be repeated."
+)
+@click.option(
+    "--expires",
+    type=EXPIRES,
+    metavar="DURATION",
+    help="How long it is valid, like 90d. Without it, for ever.",
+)
 @hub_options
 def new_key(
     client: HubClient, name: str, role: str, teams: tuple[str, ...], expires: int | None
@@ -160,7 +176,13 @@ def user() -> None:
 @user.command(name="set")
 @click.argument("name")
 @_ROLE
-@click.option("--team", "teams", multiple=True, help="A team they belong to. May be repeated.")
+@click.option(
+    "--team",
+    "teams",
+    multiple=True,
+    metavar="NAME",
+    help="A team they belong to. May be repeated.",
+)
 @hub_options
 def set_user(client: HubClient, name: str, role: str, teams: tuple[str, ...]) -> None:
     """Set the role and teams of NAME: the `sub` of their tokens, or their identity in the audit."""
@@ -240,7 +262,10 @@ _add_remove(policy, "/policies", "Remove a rule.", "rule {} is removed")
 @policy.command(name="try")
 @click.argument("agent")
 @click.option(
-    "--skill", default="", help="The skill to ask about. Without it, the agent as a whole."
+    "--skill",
+    default="",
+    metavar="ID",
+    help="The skill to ask about, by its id. Without it, the agent as a whole.",
 )
 @click.option(
     "--may",
@@ -249,14 +274,22 @@ _add_remove(policy, "/policies", "Remove a rule.", "rule {} is removed")
     show_default=True,
     help="The action to ask about.",
 )
-@click.option("--name", default="", help="The caller to ask about. Without it, a guest.")
+@click.option(
+    "--caller",
+    "name",
+    default="",
+    metavar="NAME",
+    help="The caller to ask about. Without it, a guest.",
+)
 @click.option(
     "--role",
-    type=click.Choice(["admin", "publisher", "user"]),
+    type=_ROLES,
     default="user",
     help="The role of that caller.",
 )
-@click.option("--team", "teams", multiple=True, help="A team of that caller. May be repeated.")
+@click.option(
+    "--team", "teams", multiple=True, metavar="NAME", help="A team of that caller. May be repeated."
+)
 @hub_options
 def try_rules(
     client: HubClient,
@@ -282,7 +315,12 @@ def trust() -> None:
 @trust.command(name="add")
 @click.argument("name")
 @click.argument("source", metavar="URL|FILE")
-@click.option("--expires", type=EXPIRES, help="How long it is trusted, like 90d.")
+@click.option(
+    "--expires",
+    type=EXPIRES,
+    metavar="DURATION",
+    help="How long it is valid, like 90d. Without it, for ever.",
+)
 @hub_options
 def add_trust(client: HubClient, name: str, source: str, expires: int | None) -> None:
     """Trust the keys at a URL (a JWK set), or in a FILE: a JWK, a JWK set, or a public PEM key."""

@@ -17,11 +17,18 @@ __all__ = ["COMMANDS"]
 @click.command()
 @click.argument("url", required=False)
 @click.option(
-    "--file",
+    "--from",
+    "file",
+    metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with an address per line, with one agent card, or with an AI Catalog.",
 )
-@click.option("--name", default="", help="The name of the entry. By default made from the card's.")
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="The agent's name in the hub. By default made from the card's.",
+)
 @click.option(
     "--visibility",
     type=click.Choice(["public", "team", "private"]),
@@ -29,7 +36,9 @@ __all__ = ["COMMANDS"]
     show_default=True,
     help="Who can find the agent.",
 )
-@click.option("--team", default="", help="The team it is for, with --visibility team.")
+@click.option(
+    "--team", default="", metavar="NAME", help="The team it is for, with --visibility team."
+)
 @hub_options
 def add(
     client: HubClient, url: str | None, file: Path | None, name: str, visibility: str, team: str
@@ -38,11 +47,11 @@ def add(
 
     \b
     accord hub add https://hr.corp.example
-    accord hub add --file agents.txt
+    accord hub add --from agents.txt
     accord hub add https://corp.example/.well-known/ai-catalog.json
     """
     if (url is None) == (file is None):
-        raise click.UsageError("give the address of an agent, or --file")
+        raise click.UsageError("give the address of an agent, or --from FILE")
     common = {"name": name, "visibility": visibility, "team": team}
     catalog = _catalog_in(url, file)
     if catalog is not None:
@@ -112,7 +121,7 @@ def _added(entry: dict[str, Any]) -> str:
     type=click.Choice(["pending", "approved", "suspended"]),
     help="Only agents in this state.",
 )
-@click.option("--team", help="Only agents of this team.")
+@click.option("--team", metavar="NAME", help="Only agents of this team.")
 @hub_options
 def list_(client: HubClient, state: str | None, team: str | None) -> None:
     """List the agents you may see."""
@@ -260,9 +269,11 @@ refresh = _verb("refresh", "Fetch an agent's card now, and take or hold what has
 @click.argument("name")
 @click.argument("settings", nargs=-1, metavar="FIELD=VALUE...")
 @click.option(
-    "--visibility", type=click.Choice(["public", "team", "private"]), help="Who may see it."
+    "--visibility",
+    type=click.Choice(["public", "team", "private"]),
+    help="Who can find the agent.",
 )
-@click.option("--team", help="The team it is for.")
+@click.option("--team", metavar="NAME", help="The team it is for.")
 @hub_options
 def set_(
     client: HubClient,

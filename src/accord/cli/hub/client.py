@@ -20,7 +20,7 @@ DEFAULT = "http://127.0.0.1:8080"
 _CODES = {401: "A2ACLI_ERR_CREDENTIALS_MISSING", 403: "A2ACLI_ERR_AUTH_FAILED"}
 
 _NEEDS_KEY = (
-    "give your key with --api-key or in ACCORD_HUB_KEY; an admin makes one with:  "
+    "give your key with --hub-key or in ACCORD_HUB_KEY; an admin makes one with:  "
     "accord hub key new NAME --role user"
 )
 
@@ -82,19 +82,21 @@ def hub_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--hub",
         "hub_url",
+        metavar="URL",
         help="The hub.  [default: ACCORD_HUB, else the one that runs in this folder, else "
         f"{DEFAULT}]",
     )
     @click.option(
-        "--api-key",
-        help="Your key. By default the one in ACCORD_HUB_KEY, or the admin key in ./.accord/ if "
-        "the hub was started in this folder.",
+        "--hub-key",
+        metavar="KEY",
+        help="Your key for the hub. By default the one in ACCORD_HUB_KEY, or the admin key in "
+        "./.accord/ if the hub was started in this folder.",
     )
     @OUTPUT
     @functools.wraps(command)
-    def wrapped(hub_url: str | None, api_key: str | None, output: str, **given: Any) -> None:
+    def wrapped(hub_url: str | None, hub_key: str | None, output: str, **given: Any) -> None:
         url = hub_url or os.environ.get("ACCORD_HUB") or next(iter(known_origins()), DEFAULT)
-        shown = find_key(url, api_key or os.environ.get("ACCORD_HUB_KEY", ""))
+        shown = find_key(url, hub_key or os.environ.get("ACCORD_HUB_KEY", ""))
         command(HubClient(url, shown, output), **given)
 
     return wrapped

@@ -12,12 +12,14 @@ __all__ = ["COMMANDS"]
 
 @click.command()
 @click.argument("text", required=False, default="")
-@click.option("--skill", help="Only skills with this id.")
+@click.option("--skill", metavar="ID", help="Only this skill, by its id.")
 @click.option("--tag", help="Only skills with this tag.")
 @click.option("--capability", help="streaming, pushNotifications, or an extension's URI.")
 @click.option("--takes", metavar="TYPE", help="Only skills that accept this media type.")
 @click.option("--gives", metavar="TYPE", help="Only skills that return this media type.")
-@click.option("--a2a-version", "version", help="Only agents that speak this version.")
+@click.option(
+    "--speaks", "version", metavar="VERSION", help="Only agents that speak this version of A2A."
+)
 @click.option("--binding", help="Only agents with this binding.")
 @click.option(
     "--health", "state", help="Only agents whose health is one of these, like up,degraded."
@@ -27,7 +29,7 @@ __all__ = ["COMMANDS"]
     type=click.IntRange(0, 100),
     help="Only agents with at least this conformance score.",
 )
-@click.option("--team", help="Only agents of this team.")
+@click.option("--team", metavar="NAME", help="Only agents of this team.")
 @click.option(
     "--language", type=click.Choice(["en", "zh"]), help="Only skills described in this language."
 )

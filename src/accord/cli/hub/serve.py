@@ -33,17 +33,20 @@ _GUESTS = {
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.  [default: 8080]")
 @click.option(
     "--store",
-    help="Where the hub keeps everything: sqlite:///FILE, or postgresql://USER@HOST/DATABASE for "
-    "several hubs.  [default: sqlite:///.accord/hub.db]",
+    metavar="URL",
+    help="The store of everything the hub keeps: sqlite:///FILE, or "
+    "postgresql://USER@HOST/DATABASE for several hubs.  [default: sqlite:///.accord/hub.db]",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
-    help="Processes that serve the port. More than one need a store they can share: PostgreSQL.  "
-    "[default: 1]",
+    help="How many processes serve the port. More than one need a store that they can share: "
+    "PostgreSQL.  [default: 1]",
 )
 @click.option(
-    "--url", help="The address at which clients reach it, if it is not the one it listens on."
+    "--url",
+    metavar="URL",
+    help="The address at which clients reach this server, if it is not the one it listens on.",
 )
 @click.option(
     "--grpc-domain",
@@ -62,10 +65,10 @@ _GUESTS = {
 @click.option(
     "--role-claim",
     metavar="CLAIM",
-    help="The claim whose values --role gives roles to.  [default: groups]",
+    help="The claim whose values --map-role gives roles to.  [default: groups]",
 )
 @click.option(
-    "--role",
+    "--map-role",
     multiple=True,
     metavar="ROLE=VALUE",
     help="People with VALUE in that claim have this role, like admin=hub-admins. May be repeated.",
@@ -86,7 +89,8 @@ _GUESTS = {
     "allow",
     multiple=True,
     metavar="HOST",
-    help="A private host or network where agents may be, like 10.0.0.0/8. May be repeated.",
+    help="A private host or network that may be called, because agents are there, like "
+    "10.0.0.0/8. May be repeated.",
 )
 @click.option(
     "--approve-origin",

@@ -133,7 +133,7 @@ class Principals:
         values = claim_values(caller, self._settings.role_claim)
         roles = [
             HubRole(role)
-            for role, _, value in (one.partition("=") for one in self._settings.role)
+            for role, _, value in (one.partition("=") for one in self._settings.map_role)
             if value in values
         ]
         return max(roles, key=lambda role: role.rank, default=HubRole.USER)
