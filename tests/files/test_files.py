@@ -404,9 +404,18 @@ RANGES = [
     ("bytes=0-999999999999999999", 206, slice(0, None)),
     ("bytes=300000-300001", 416, None),
     ("bytes=999999999999999999-", 416, None),
-    ("bytes=9999999999999999999999999999-", 200, slice(0, None)),
+    *((f"bytes={n * '9'}-", 416, None) for n in (17, 18, 19, 20, 28, 5000)),
+    *((f"bytes={n * '9'}-{n * '9'}", 416, None) for n in (18, 19, 5000)),
+    *((f"bytes=5-{n * '9'}", 206, slice(5, None)) for n in (18, 19, 20, 28, 5000)),
+    *((f"bytes=-{n * '9'}", 206, slice(0, None)) for n in (18, 19, 20, 28, 5000)),
+    (f"bytes={30 * '0'}5-{30 * '0'}9", 206, slice(5, 10)),
+    (f"bytes={20 * '9'}-{19 * '9'}", 200, slice(0, None)),
+    (f"bytes=9-{30 * '0'}5", 200, slice(0, None)),
+    ("Bytes=0-9", 206, slice(0, 10)),
     ("bytes=9-5", 200, slice(0, None)),
     ("bytes=-0", 416, None),
+    ("bytes=-", 200, slice(0, None)),
+    ("bytes=\u00b2-", 200, slice(0, None)),
     ("bytes=0-1,5-6", 200, slice(0, None)),
     ("lines=1-2", 200, slice(0, None)),
 ]
@@ -432,6 +441,17 @@ async def test_ranges() -> None:
         assert (await fetch(place, other))[0] == 200
         head = await fetch(place, MIA, "HEAD")
         assert (head[0], head[1]["content-length"], head[2]) == (200, "300000", b"")
+        ranged = await fetch(place, MIA | {"Range": "bytes=0-9"}, "HEAD")
+        assert (ranged[0], ranged[1]["content-length"]) == (200, "300000"), "only GET has ranges"
+
+
+async def test_ranges_of_an_empty_file() -> None:
+    """No byte can be asked for; its last five bytes are all of it, and that is no range."""
+    async with served(agent_of()) as (_, url):
+        place = await upload(url, MIA, b"")
+        for text, status in (("0-", 416), ("0-0", 416), ("-0", 416), ("-5", 200)):
+            got = await fetch(place, MIA | {"Range": f"bytes={text}"})
+            assert (got[0], got[2]) == (status, b""), text
 
 
 # Uploads
@@ -454,7 +474,7 @@ async def test_the_address_of_a_piece_is_that_of_a_file_of_its_own() -> None:
         assert (status, body) == (206, data[4500:5000])
         assert found["content-range"] == "bytes 1500-1999/2000"
         assert (await fetch(piece, {**MIA, "Range": "bytes=2000-"}))[0] == 416
-        for wrong in ("5000-3000", "0-10001"):
+        for wrong in ("5000-3000", "0-10001", f"0-{16 * '9'}", f"{20 * '9'}-{5000 * '9'}"):
             assert (await fetch(f"{place}?range={wrong}", MIA))[0] == 416
 
 

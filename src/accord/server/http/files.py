@@ -39,8 +39,9 @@ __all__ = ["FilesEndpoint", "is_file_path"]
 
 PATH = re.compile(r"/files(?:/([A-Za-z0-9_-]{22}))?")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}", re.IGNORECASE)
-_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-_PIECE = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
+_RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)", re.IGNORECASE)
+_PIECE = re.compile(r"([0-9]+)-([0-9]+)")
+_BEYOND = 1 << 62  # a position behind the end of any file
 _FILENAME = re.compile(r"filename=\"((?:[^\"\\]|\\.)*)\"|filename=([^;\s]+)", re.IGNORECASE)
 _FILENAME_CODED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([\"\\])")
@@ -272,7 +273,13 @@ async def _only(body: bytes) -> AsyncIterator[bytes]:
 def _piece_of(request: HttpRequest) -> tuple[int, int] | None:
     """The piece of a file that an address names; None if it names all of it."""
     found = _PIECE.fullmatch(query_of(request.target).get("range", [""])[0])
-    return (int(found[1]), int(found[2])) if found is not None else None
+    return (_position(found[1]), _position(found[2])) if found is not None else None
+
+
+def _position(digits: str) -> int:
+    """Return the number that digits are. RFC 9110 does not limit how many there are."""
+    number = whole_number(digits.lstrip("0") or "0")
+    return _BEYOND if number is None else number
 
 
 def _no_such_range(length: int) -> HttpResponse:
@@ -281,20 +288,30 @@ def _no_such_range(length: int) -> HttpResponse:
 
 def _wanted(request: HttpRequest, length: int, etag: str) -> tuple[int, int, int]:
     """The range a request asks for, and the status of its answer; with no such range it ends
-    at -1.
+    at -1. What is no range is ignored, and so is any range of a HEAD (RFC 9110, section 14.2).
     """
     found = _RANGE.fullmatch(request.headers.get(b"range", b"").decode("latin-1").strip())
     if_range = request.headers.get(b"if-range", b"").decode("latin-1").strip()
-    if found is None or (if_range and if_range != etag) or not (found[1] or found[2]):
-        return 0, length, 200
-    if not found[1]:
-        start, stop = max(length - int(found[2]), 0), length
+    whole = 0, length, 200
+    if found is None or request.target.verb != "GET" or (if_range and if_range != etag):
+        return whole
+    first, last = found[1], found[2]
+    if not first:
+        if not last or (_position(last) and not length):  # all of an empty file is no range
+            return whole
+        start, stop = max(length - _position(last), 0), length
     else:
-        start = int(found[1])
-        stop = min(int(found[2]) + 1, length) if found[2] else length
-        if found[2] and int(found[2]) < start:
-            return 0, length, 200
+        start = _position(first)
+        stop = min(_position(last) + 1, length) if last else length
+        if last and _is_before(last, first):
+            return whole
     return (start, stop, 206) if start < stop else (0, -1, 416)
+
+
+def _is_before(last: str, first: str) -> bool:
+    """Whether a range ends before it begins, however many digits the two have."""
+    ends, begins = last.lstrip("0"), first.lstrip("0")
+    return (len(ends), ends) < (len(begins), begins)
 
 
 def _described(file: StoredFile) -> Pairs:
