@@ -43,6 +43,7 @@ from accord.store import (
     StoredFile,
     StoredLogin,
     SystemClock,
+    may_refer,
 )
 
 ENDED, WAITING, INPUT_REQUIRED = (3, 4, 5, 7), (6, 8), 6
@@ -718,17 +719,22 @@ class DictFiles:
 
     def refer(self, item: Create | Append) -> None:
         for use in item.files:
+            file = self.there.get(use.id)
+            if file is None or not may_refer(item.namespace, file.namespace):
+                continue
+            self.shelf.uses -= {one for one in self.shelf.uses if one[0] < 0 and one[1] == use.id}
             self.shelf.uses.add((item.key, use.id))
-            if (file := self.there.get(use.id)) is not None:
-                length, sha256 = max(file.length, use.length), use.sha256 or file.sha256
-                self.there[use.id] = replace(file, length=length, sha256=sha256)
+            length, sha256 = max(file.length, use.length), use.sha256 or file.sha256
+            self.there[use.id] = replace(file, length=length, sha256=sha256)
 
     def is_free(self, id: str, before_ms: int) -> bool:
         file = self.there.get(id)
         return (
             file is not None
             and file.used_ms < before_ms
-            and not any(task in self.shelf.tasks for task, used in self.shelf.uses if used == id)
+            and not any(
+                task < 0 or task in self.shelf.tasks for task, used in self.shelf.uses if used == id
+            )
         )
 
     async def add(self, file: StoredFile) -> None:
@@ -751,11 +757,19 @@ class DictFiles:
         is_right = file is not None and file.length == before and not file.sha256
         yield (lambda *values: self.grow(id, before, *values)) if is_right else None
 
-    async def use(self, id: str, at_ms: int) -> bool:
+    async def hold(self, id: str, hold: int, at_ms: int) -> bool:
         file = await self.find(id)
         if file is not None:
             self.there[id] = replace(file, used_ms=at_ms)
+            self.shelf.uses.add((hold, id))
         return file is not None
+
+    async def release(self, id: str, hold: int) -> None:
+        self.shelf.uses.discard((hold, id))
+
+    async def expire_holds(self, before_ms: int) -> None:
+        old = {id_ for id_, file in self.there.items() if file.used_ms < before_ms}
+        self.shelf.uses -= {use for use in self.shelf.uses if use[0] < 0 and use[1] in old}
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:
         own = [

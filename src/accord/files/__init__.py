@@ -1,7 +1,16 @@
 """Files of any size: where their bytes are, and how they go in and out."""
 
 from .contract import PIECE_BYTES, FileStore, NoSpace
-from .files import SPILL, UNUSED_S, Files, GrowingFile, UploadConflict, file_too_large
+from .files import (
+    SPILL,
+    UNUSED_S,
+    FileInUse,
+    Files,
+    GrowingFile,
+    Hold,
+    UploadConflict,
+    file_too_large,
+)
 from .giving import MARK, Address, Given, Giver
 from .open import open_files
 from .spilling import (
@@ -21,11 +30,13 @@ __all__ = [
     "SPILL",
     "UNUSED_S",
     "Address",
+    "FileInUse",
     "FileStore",
     "Files",
     "Given",
     "Giver",
     "GrowingFile",
+    "Hold",
     "NoSpace",
     "UploadConflict",
     "file_not_found",

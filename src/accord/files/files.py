@@ -12,9 +12,9 @@ import os
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -27,10 +27,28 @@ from ..model import (
     Unavailable,
     now_ms,
 )
-from ..store import MADE, CommitFailed, FileIndex, FileUse, Grow, Namespace, StoredFile
+from ..store import (
+    MADE,
+    CommitFailed,
+    FileIndex,
+    FileUse,
+    Grow,
+    Namespace,
+    StoredFile,
+    may_refer,
+)
 from .contract import FileStore
 
-__all__ = ["SPILL", "UNUSED_S", "Files", "GrowingFile", "UploadConflict", "file_too_large"]
+__all__ = [
+    "SPILL",
+    "UNUSED_S",
+    "FileInUse",
+    "Files",
+    "GrowingFile",
+    "Hold",
+    "UploadConflict",
+    "file_too_large",
+]
 
 log_ = logging.getLogger("accord")
 
@@ -41,6 +59,20 @@ _COLLECTED = 100  # in one go
 _HASHES = 256  # of uploads that are under way
 QUOTA_S = 5.0  # that the bytes of a caller are not counted again
 _QUOTAS = 1000
+_ANY_TIME_MS = 1 << 62  # later than any file was used
+
+
+class Hold(NamedTuple):
+    """What keeps a file from being deleted before the reference to it is stored."""
+
+    file: str
+    number: int  # negative
+
+
+class FileInUse(InvalidRequest):
+    """A file can't be deleted: a task refers to it, or is about to."""
+
+    status = 409
 
 
 class UploadConflict(InvalidRequest):
@@ -316,17 +348,19 @@ class Files:
         """Whether an upload is being written."""
         return bool(self._busy)
 
-    async def cancel(self, file: StoredFile) -> None:
-        """Delete an upload, if nothing refers to it."""
-        if await self.index.doom(file.id, self.clock_ms() + 1):
-            await self._erase(file.id)
+    async def cancel(self, file: StoredFile) -> bool:
+        """Delete a file now, if no task refers to it or is about to. Return whether it is gone."""
+        if not await self.index.doom(file.id, _ANY_TIME_MS):
+            return await self.index.find(file.id) is None
+        await self._erase(file.id)
+        return True
 
     # Finding and reading
 
     async def find(self, namespace: Namespace, id: str) -> StoredFile | None:
         """Return a file of this agent and caller; None if it is somebody else's."""
         file = await self.index.find(id) if len(id) == _ID_LENGTH and id.isascii() else None
-        return file if file is not None and _is_of(file, namespace) else None
+        return file if file is not None and may_refer(namespace, file.namespace) else None
 
     async def is_own(self, namespace: Namespace, id: str) -> bool:
         """Whether a file is this caller's. Remembered for what was asked for a moment ago."""
@@ -374,9 +408,18 @@ class Files:
             return recent[reference.start : stop]
         return b"".join([piece async for piece in self.read(reference.id, reference.start, stop)])
 
-    async def use(self, file: StoredFile) -> bool:
-        """Say that a task is about to refer to a file. Return whether it is there."""
-        return await self.index.use(file.id, self.clock_ms())
+    async def hold(self, file: StoredFile) -> Hold | None:
+        """Keep a file that a task is about to refer to; None if it is gone. The commit of the
+        reference ends the hold. If there will be none, `release` it.
+        """
+        hold = Hold(file.id, -1 - secrets.randbits(62))
+        return hold if await self.index.hold(*hold, self.clock_ms()) else None
+
+    async def release(self, holds: Iterable[Hold]) -> None:
+        """End holds of files to which no task will refer."""
+        with contextlib.suppress(CommitFailed, Unavailable):  # then they expire after a day
+            for hold in holds:
+                await self.index.release(*hold)
 
     # Limits and upkeep
 
@@ -439,6 +482,7 @@ class Files:
         before_ms = self.clock_ms() - int(self.unused_s * 1000)
         deleted = 0
         self._quotas.clear()  # other processes delete files too
+        await self.index.expire_holds(before_ms)
         while found := await self.index.unused(before_ms, _COLLECTED):
             done = 0
             for id_ in found:
@@ -585,11 +629,3 @@ _ID_LENGTH = 22
 def new_id() -> str:
     """An id nobody can guess: 128 random bits."""
     return secrets.token_urlsafe(16)
-
-
-def _is_of(file: StoredFile, namespace: Namespace) -> bool:
-    """Whether a file belongs to an agent's caller. Its tenant counts if the caller has one."""
-    there = file.namespace
-    return (there.agent, there.caller) == (namespace.agent, namespace.caller) and (
-        not namespace.tenant or namespace.tenant == there.tenant
-    )

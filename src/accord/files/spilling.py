@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..model import FILE_SCHEME, FileReference, InvalidParams, Message, Part
 from ..store import FileUse, Namespace
-from .files import SPILL, Files
+from .files import SPILL, Files, Hold
 
 __all__ = [
     "file_not_found",
@@ -50,10 +50,15 @@ def id_in(url: str, bases: Callable[[], list[str]]) -> str | None:
 
 
 async def refer_parts(
-    files: Files, namespace: Namespace, parts: list[Part], bases: Callable[[], list[str]]
+    files: Files,
+    namespace: Namespace,
+    parts: list[Part],
+    bases: Callable[[], list[str]],
+    holds: list[Hold],
 ) -> list[Part]:
     """Return the parts of a message as they are logged: many bytes and addresses of ours become
-    references. If there are none, the list that is returned is the one given.
+    references. If there are none, the list that is returned is the one given. Files that were
+    there before are held (`Files.hold`), and `holds` gets what holds them.
 
     Raises:
         InvalidParams: An address of ours that is no file of this caller's.
@@ -61,7 +66,7 @@ async def refer_parts(
     """
     made: list[Part] | None = None
     for n, part in enumerate(parts):
-        logged = await _referred(files, namespace, part, bases)
+        logged = await _referred(files, namespace, part, bases, holds)
         if logged is not part:
             made = list(parts) if made is None else made
             made[n] = logged
@@ -69,7 +74,11 @@ async def refer_parts(
 
 
 async def _referred(
-    files: Files, namespace: Namespace, part: Part, bases: Callable[[], list[str]]
+    files: Files,
+    namespace: Namespace,
+    part: Part,
+    bases: Callable[[], list[str]],
+    holds: list[Hold],
 ) -> Part:
     if isinstance(part.raw, bytes):
         if not is_large(part):
@@ -84,8 +93,9 @@ async def _referred(
     if id_ is None:
         return part
     found = await files.find(namespace, id_)
-    if found is None or not found.is_finished or not await files.use(found):
+    if found is None or not found.is_finished or (hold := await files.hold(found)) is None:
         raise file_not_found(part.url)
+    holds.append(hold)
     return replace(
         _with(part, FileReference(found.id, 0, found.length)),
         filename=part.filename or found.name,

@@ -12,16 +12,18 @@ from ..engine.log import Lost
 from ..engine.reading import Receipt, View
 from ..engine.runs import not_found
 from ..engine.skills import PROBE_SKILL, Skill, is_probe
-from ..files import SPILL, named_by_content, refer_parts
+from ..files import SPILL, Files, Hold, named_by_content, refer_parts
 from ..model import (
     PROBE,
     QUESTION,
+    A2AError,
     InvalidParams,
     Message,
     Part,
     Role,
     SendMessageRequest,
     TaskPushNotificationConfig,
+    Unavailable,
     question_named,
 )
 from ..protocol import Snapshot
@@ -139,9 +141,31 @@ async def _take(send: _Send) -> Receipt | Message:
     """Take a message to the task it names; if it names none, begin one."""
     files, message = send.service.tasks.files, send.request.message
     if files is not None and any(map(_is_file, message.parts)):
+        return await _take_files(send, files)
+    return await _take_referred(send)
+
+
+async def _take_files(send: _Send, files: Files) -> Receipt | Message:
+    """Take a message whose files become references."""
+    message, service = send.request.message, send.service
+    holds: list[Hold] = []
+    try:
         message.parts = await refer_parts(
-            files, send.namespace, message.parts, lambda: [send.service.base_url(send.call)]
+            files, send.namespace, message.parts, lambda: [service.base_url(send.call)], holds
         )
+        taken = await _take_referred(send)
+    except Unavailable:  # it may be stored all the same
+        raise
+    except A2AError:
+        await files.release(holds)
+        raise
+    if isinstance(taken, Message):  # there is no task to refer to them
+        await files.release(holds)
+    return taken
+
+
+async def _take_referred(send: _Send) -> Receipt | Message:
+    message = send.request.message
     if message.metadata is not None and is_fork(message):
         return await _fork(send)
     return await (_resume(send) if message.task_id else _begin(send))

@@ -31,7 +31,7 @@ from .contract import (
     Wake,
 )
 from .failpoints import is_armed, point
-from .file_index import MADE, FileIndex, FileStats, FileUse, Grow, StoredFile
+from .file_index import MADE, FileIndex, FileStats, FileUse, Grow, StoredFile, may_refer
 from .keys import KeyStore, StoredApiKey
 from .logins import LoginStore, StoredLogin
 from .open import open_store
@@ -95,6 +95,7 @@ __all__ = [
     "Wake",
     "is_armed",
     "is_full_piece",
+    "may_refer",
     "open_store",
     "place_of",
     "point",

@@ -22,6 +22,7 @@ __all__ = [
     "MemoryFileIndex",
     "StoredFile",
     "growing_here",
+    "may_refer",
 ]
 
 MADE = -2  # instead of the size there will be: an agent makes the file, nobody uploads it
@@ -71,6 +72,15 @@ class FileStats(msgspec.Struct, frozen=True):
     elsewhere_size: int
 
 
+def may_refer(namespace: Namespace, owner: Namespace) -> bool:
+    """Whether what is in a namespace may name a file of `owner`: one of the same agent and caller,
+    and of the same tenant unless the namespace has none.
+    """
+    return (namespace.agent, namespace.caller) == (owner.agent, owner.caller) and (
+        not namespace.tenant or namespace.tenant == owner.tenant
+    )
+
+
 Grow: TypeAlias = Callable[[int, bytes, int], Awaitable[bool]]  # length, digest, time
 
 
@@ -87,6 +97,8 @@ async def growing_here(index: "FileIndex", id: str, before: int) -> AsyncIterato
 class FileIndex(Protocol):
     """What a store knows of files.
 
+    - Tasks refer to files of their own caller. A reference to any other file is not stored, and
+      changes nothing (`may_refer`).
     - What reads raises `Unavailable` if the store can't be read now. What writes raises
       `CommitFailed` if nothing was stored.
     """
@@ -112,8 +124,19 @@ class FileIndex(Protocol):
         """
         ...
 
-    async def use(self, id: str, at_ms: int) -> bool:
-        """Note that a file is about to be referred to. Return whether it is there."""
+    async def hold(self, id: str, hold: int, at_ms: int) -> bool:
+        """Keep a file that a task is about to refer to, until `release`, `expire_holds` or the
+        commit of a reference. `hold` is a negative number that its holder chose. Return whether the
+        file is there: a hold and `doom` are decided one after the other.
+        """
+        ...
+
+    async def release(self, id: str, hold: int) -> None:
+        """End a hold, if there still is one."""
+        ...
+
+    async def expire_holds(self, before_ms: int) -> None:
+        """End all holds of files that were not used since then: who held them has died."""
         ...
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:
@@ -130,7 +153,7 @@ class FileIndex(Protocol):
 
     async def doom(self, id: str, before_ms: int) -> bool:
         """Begin to delete a file: nobody finds it any more. Return False, and change nothing, if a
-        task refers to it or it was used since.
+        task refers to it, somebody holds it, or it was used since.
         """
         ...
 
@@ -152,7 +175,7 @@ class MemoryFileIndex:
 
     def __init__(self) -> None:
         self._files: dict[str, StoredFile] = {}
-        self._uses: dict[str, set[int]] = {}  # by file: tasks
+        self._uses: dict[str, set[int]] = {}  # by file: tasks, and holds, which are negative
         self._used_by: dict[int, set[str]] = {}  # by task: files
 
     async def add(self, file: StoredFile) -> None:
@@ -172,12 +195,25 @@ class MemoryFileIndex:
     def growing(self, id: str, before: int) -> AbstractAsyncContextManager[Grow | None]:
         return growing_here(self, id, before)
 
-    async def use(self, id: str, at_ms: int) -> bool:
+    async def hold(self, id: str, hold: int, at_ms: int) -> bool:
         file = await self.find(id)
         if file is None:
             return False
         self._files[id] = msgspec.structs.replace(file, used_ms=at_ms)
+        self._uses.setdefault(id, set()).add(hold)
         return True
+
+    async def release(self, id: str, hold: int) -> None:
+        self._uses.get(id, set()).discard(hold)
+
+    async def expire_holds(self, before_ms: int) -> None:
+        for id_, file in self._files.items():
+            if file.used_ms < before_ms:
+                self._end_holds(id_)
+
+    def _end_holds(self, id: str) -> None:
+        tasks = self._uses.get(id, set())
+        tasks -= {task for task in tasks if task < 0}
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:
         found = [
@@ -214,15 +250,18 @@ class MemoryFileIndex:
 
     # For the store
 
-    def refer(self, task: int, uses: Sequence[FileUse]) -> None:
+    def refer(self, task: int, namespace: Namespace, uses: Sequence[FileUse]) -> None:
         """Store the references that came with an item of a task."""
         for use in uses:
+            file = self._files.get(use.id)
+            if file is None or not may_refer(namespace, file.namespace):
+                continue
+            self._end_holds(use.id)
             self._uses.setdefault(use.id, set()).add(task)
             self._used_by.setdefault(task, set()).add(use.id)
-            if (file := self._files.get(use.id)) is not None:
-                self._files[use.id] = msgspec.structs.replace(
-                    file, length=max(file.length, use.length), sha256=use.sha256 or file.sha256
-                )
+            self._files[use.id] = msgspec.structs.replace(
+                file, length=max(file.length, use.length), sha256=use.sha256 or file.sha256
+            )
 
     def forget(self, task: int) -> None:
         """A task is gone, and with it what it refers to."""

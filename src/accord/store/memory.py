@@ -302,7 +302,7 @@ class MemoryStore:
                 if item.conversation is not None:
                     self._remember(item, item.conversation)
                 if item.files:
-                    self._state.files.refer(item.key, item.files)
+                    self._state.files.refer(item.key, item.namespace, item.files)
         for handle, tasks in woken.items():
             handle._wake(tasks)
         if is_due:

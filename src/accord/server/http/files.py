@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ...auth import Caller
-from ...files import Files, UploadConflict
+from ...files import FileInUse, Files, UploadConflict
 from ...model import (
     A2AError,
     InvalidParams,
@@ -108,7 +108,11 @@ class FilesEndpoint:
             return _failed(error, (b"allow", b"GET, HEAD"))
         if verb == "PATCH":
             return await self._patch(request, file)
-        await self._files.cancel(file)
+        if not await self._files.cancel(file):
+            raise FileInUse(
+                "the file is used by a task; it is deleted with the last task that refers to it",
+                reason="FILE_IN_USE",
+            )
         return HttpResponse(204)
 
     def _namespace(self, caller: Caller) -> Namespace:

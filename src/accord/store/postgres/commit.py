@@ -104,6 +104,9 @@ _FILES = {
     "file": "text",
     "length": "bigint",
     "sha256": "bytea",
+    "agent": "text",
+    "tenant": "text",
+    "caller": "text",
 }
 _POSTS = {"item": "int", "task": "bigint", "id": "bigint", "kind": "smallint", "body": "bytea"}
 
@@ -260,19 +263,25 @@ remembered AS (
   ON CONFLICT (namespace, context) DO UPDATE SET n = b.n + 1, task = excluded.task,
     data = excluded.data
 )"""
-# When the file was used is written to its row: who deletes files (`PostgresFileIndex.doom`) waits
-# for the row and looks at that time again. References that came meanwhile it does not see.
+# The row of each file is written to, so that who deletes it (`PostgresFileIndex.doom`) waits. Only
+# files of the task's own caller count: the rule of `may_refer`.
 _REFER = """
-f AS MATERIALIZED ({files}),
-referred AS (
-  INSERT INTO {s}.file_uses (file, task) SELECT f.file, f.task FROM f, me
-  WHERE f.item IN (SELECT item FROM fine) ON CONFLICT DO NOTHING
+f AS MATERIALIZED (
+  SELECT u.* FROM ({files}) u JOIN {s}.files o ON o.id = u.file AND o.agent = u.agent
+    AND o.caller = u.caller AND (u.tenant = '' OR u.tenant = o.tenant)
+  WHERE u.item IN (SELECT item FROM fine)
 ),
-lengthened AS (
+referred AS (
   UPDATE {s}.files o SET length = greatest(o.length, f.length),
     used_ms = greatest(o.used_ms, {now}),
     sha256 = CASE WHEN f.sha256 = '' THEN o.sha256 ELSE f.sha256 END
-  FROM f, me WHERE o.id = f.file AND f.item IN (SELECT item FROM fine)
+  FROM f, me WHERE o.id = f.file
+),
+unheld AS (
+  DELETE FROM {s}.file_uses u USING f, me WHERE u.file = f.file AND u.task < 0
+),
+file_used AS (
+  INSERT INTO {s}.file_uses (file, task) SELECT f.file, f.task FROM f, me ON CONFLICT DO NOTHING
 )"""
 _NOT_PUT = "AND NOT EXISTS (SELECT FROM w WHERE w.task = p.task AND w.id = p.id)"
 _ALL_KEPT = (
@@ -373,7 +382,10 @@ class Group:
                     states.append(_state_row(i, item, item.conversation))
                 if item.due_ms is not None:
                     due.append((item.key, item.due_ms or None))
-                files += [(i, item.key, use.id, use.length, use.sha256) for use in item.files]
+                files += [
+                    (i, item.key, use.id, use.length, use.sha256, *item.namespace)
+                    for use in item.files
+                ]
         # In one order in all replicas: two that lock the same rows don't wait for each other in a
         # circle.
         appends.sort(key=lambda one: one[1].key)

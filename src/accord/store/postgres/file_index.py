@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ...model import Unavailable
-from ..contract import Namespace
+from ..contract import CommitFailed, Namespace
 from ..file_index import MADE, Grow, StoredFile
 from .beside import DatabaseTable, OpenDatabase
 from .connect import BROKEN, transaction
@@ -69,9 +69,23 @@ class PostgresFileIndex(DatabaseTable):
     async def grow(self, id: str, before: int, length: int, sha256: bytes, at_ms: int) -> bool:
         return bool(await self._query(_GROW, id, before, length, sha256, at_ms))
 
-    async def use(self, id: str, at_ms: int) -> bool:
-        sql = "UPDATE {s}.files SET used_ms = $2 WHERE id = $1 AND used_ms >= 0 RETURNING id"
-        return bool(await self._query(sql, id, at_ms))
+    async def hold(self, id: str, hold: int, at_ms: int) -> bool:
+        sql = (
+            "WITH there AS (UPDATE {s}.files SET used_ms = $3 WHERE id = $1 AND used_ms >= 0 "
+            "RETURNING id) INSERT INTO {s}.file_uses (file, task) SELECT id, $2 FROM there "
+            "RETURNING file"
+        )
+        return bool(await self._query(sql, id, hold, at_ms))
+
+    async def release(self, id: str, hold: int) -> None:
+        await self._query("DELETE FROM {s}.file_uses WHERE file = $1 AND task = $2", id, hold)
+
+    async def expire_holds(self, before_ms: int) -> None:
+        sql = (
+            "DELETE FROM {s}.file_uses u USING {s}.files f "
+            "WHERE u.task < 0 AND f.id = u.file AND f.used_ms < $1"
+        )
+        await self._query(sql, before_ms)
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:
         ((size, unfinished),) = await self._read(
@@ -90,13 +104,18 @@ class PostgresFileIndex(DatabaseTable):
         return [id_ for (id_,) in await self._read(sql, before_ms, limit)]
 
     async def doom(self, id: str, before_ms: int) -> bool:
-        # A commit that refers to the file writes the time to its row (`commit.py`): if it was
-        # first, the condition is evaluated again, and fails.
-        sql = (
-            "UPDATE {s}.files files SET used_ms = -1 WHERE id = $1 AND used_ms < $2 "
-            f"AND {_FREE} RETURNING id"
-        )
-        return bool(await self._query(sql, id, before_ms))
+        # Who refers to the file or holds it writes to its row too. A statement that waits for the
+        # row does not see the reference for which it waited; the one after it does.
+        schema = self._db.options.schema
+        doom = f"UPDATE {{s}}.files SET used_ms = -1 WHERE id = $1 AND {_FREE} RETURNING id"
+        lock = "SELECT FROM {s}.files WHERE id = $1 AND used_ms < $2 FOR UPDATE"
+        try:
+            async with self._sessions.connection() as db, transaction(db):
+                if not await db.fetch(lock.replace("{s}", schema), id, before_ms):
+                    return False
+                return bool(await db.fetch(doom.replace("{s}", schema), id))
+        except BROKEN as error:
+            raise CommitFailed(f"the database can't be used: {error}") from error
 
     async def remove(self, id: str) -> None:
         await self._query("DELETE FROM {s}.files WHERE id = $1", id)

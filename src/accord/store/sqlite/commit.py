@@ -138,7 +138,7 @@ class Commit:
         self._remember(logged)
         for item in logged:
             if item.files:
-                refer(self._db, item.key, item.files)
+                refer(self._db, item.key, item.namespace, item.files)
         is_due = self._push(logged)
         posted = {post[0] for post in self._posts}
         written = {row[-1] for rows in self._updates.values() for row in rows}

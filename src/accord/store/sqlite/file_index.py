@@ -14,6 +14,12 @@ __all__ = ["SqliteFileIndex", "refer"]
 _COLUMNS = "id, agent, tenant, caller, name, media_type, used_ms, length, size, sha256"
 _FREE = "NOT EXISTS (SELECT 1 FROM file_uses WHERE file=files.id)"
 
+# The rule of `may_refer`.
+_REFERRED = (
+    "UPDATE files SET length=max(length, ?2), sha256=CASE WHEN ?3=x'' THEN sha256 ELSE ?3 END "
+    "WHERE id=?1 AND agent=?4 AND (?5='' OR tenant=?5) AND caller=?6"
+)
+
 
 class SqliteFileIndex:
     """The files known to one database."""
@@ -42,9 +48,25 @@ class SqliteFileIndex:
     def growing(self, id: str, before: int) -> AbstractAsyncContextManager[Grow | None]:
         return growing_here(self, id, before)
 
-    async def use(self, id: str, at_ms: int) -> bool:
-        sql = "UPDATE files SET used_ms=? WHERE id=? AND used_ms>=0"
-        return bool(await self._write(sql, (at_ms, id)))
+    async def hold(self, id: str, hold: int, at_ms: int) -> bool:
+        def work(db: sqlite3.Connection) -> bool:
+            sql = "UPDATE files SET used_ms=? WHERE id=? AND used_ms>=0"
+            if not db.execute(sql, (at_ms, id)).rowcount:
+                return False
+            db.execute("INSERT INTO file_uses (file, task) VALUES (?,?)", (id, hold))
+            return True
+
+        is_there: bool = await self._access.write(work, True)
+        return is_there
+
+    async def release(self, id: str, hold: int) -> None:
+        await self._write("DELETE FROM file_uses WHERE file=? AND task=?", (id, hold))
+
+    async def expire_holds(self, before_ms: int) -> None:
+        sql = (
+            "DELETE FROM file_uses WHERE task<0 AND file IN (SELECT id FROM files WHERE used_ms<?)"
+        )
+        await self._write(sql, (before_ms,))
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:
         ((size, unfinished),) = self._read(
@@ -82,15 +104,13 @@ class SqliteFileIndex:
         return changed
 
 
-def refer(db: sqlite3.Connection, task: int, uses: Sequence[FileUse]) -> None:
-    """Store the references that came with an item of a task."""
-    rows = [(use.id, task) for use in uses]
-    db.executemany("INSERT OR IGNORE INTO file_uses (file, task) VALUES (?,?)", rows)
-    db.executemany(
-        "UPDATE files SET length=max(length, ?2), "
-        "sha256=CASE WHEN ?3=x'' THEN sha256 ELSE ?3 END WHERE id=?1",
-        [(use.id, use.length, use.sha256) for use in uses],
-    )
+def refer(db: sqlite3.Connection, task: int, namespace: Namespace, uses: Sequence[FileUse]) -> None:
+    """Store the references that came with an item of a task, and end the holds of their files."""
+    for use in uses:
+        values = (use.id, use.length, use.sha256, *namespace)
+        if db.execute(_REFERRED, values).rowcount:
+            db.execute("DELETE FROM file_uses WHERE file=? AND task<0", (use.id,))
+            db.execute("INSERT OR IGNORE INTO file_uses (file, task) VALUES (?,?)", (use.id, task))
 
 
 def _file_of(row: tuple[Any, ...]) -> StoredFile:

@@ -72,7 +72,8 @@ async def only_a_file_without_references_that_was_not_used_is_deleted(box: Box) 
     for id_ in ("free", "held", "used"):
         await files.add(file(id_))
     await box.commit(box.create(files=(FileUse("held", 1),)))
-    assert await files.use("used", 100)
+    assert await files.hold("used", -7, 100)
+    await files.release("used", -7)
     assert await files.unused(50, 10) == ["free"]
     assert [await files.doom(id_, 50) for id_ in ("free", "held", "used", "none")] == [
         True,
@@ -81,11 +82,81 @@ async def only_a_file_without_references_that_was_not_used_is_deleted(box: Box) 
         False,
     ]
     assert await files.find("free") is None
-    assert not await files.use("free", 200)
+    assert not await files.hold("free", -7, 200)
     assert not await files.grow("free", 0, 1, b"", 200)
     assert await files.unused(50, 10) == ["free"], "until its bytes are deleted"
     await files.remove("free")
     assert await files.unused(50, 10) == []
+
+
+@check
+async def a_file_that_is_held_is_not_deleted(box: Box) -> None:
+    """Two messages may be about to refer to one file. A hold that nobody released expires."""
+    files = box.store.files
+    await files.add(file())
+    assert await files.hold("f1", -1, 6)
+    assert await files.hold("f1", -2, 7)
+    await box.restart()
+    files = box.store.files
+    await files.release("f1", -1)
+    assert await files.unused(10**15, 10) == []
+    assert not await files.doom("f1", 10**15)
+    await files.expire_holds(7)
+    assert not await files.doom("f1", 10**15), "it was used at 7"
+    await files.expire_holds(8)
+    assert await files.unused(10**15, 10) == ["f1"]
+    assert await files.hold("f1", -3, 9)
+    await files.release("f1", -3)
+    assert await files.doom("f1", 10**15)
+
+
+@check
+async def a_reference_takes_the_place_of_a_hold(box: Box) -> None:
+    files = box.store.files
+    await files.add(file())
+    assert await files.hold("f1", -1, 6)
+    await box.commit(box.create(state=COMPLETED, files=(FileUse("f1", 1),)))
+    await files.release("f1", -1)
+    assert not await files.doom("f1", 10**15)
+    assert await files.hold("f1", -2, 7)
+    await box.commit(box.create("t2", state=COMPLETED, files=(FileUse("f1", 1),)))
+    for _ in range(2):
+        await box.store.purge(Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0), 10)
+    assert await files.doom("f1", 10**15)
+
+
+_STRANGERS = {
+    "caller": OTHER,
+    "agent": Namespace("another", ME.tenant, ME.caller),
+    "tenant": Namespace(ME.agent, "acme", ME.caller),
+}
+
+
+@check
+async def a_task_refers_only_to_files_of_its_own_caller(box: Box) -> None:
+    """A stranger who knows the id of a file neither keeps it nor changes it."""
+    files = box.store.files
+    for id_, namespace in _STRANGERS.items():
+        await files.add(file(id_, namespace=namespace))
+        assert await files.hold(id_, -1, 6)
+    tenant = Namespace(ME.agent, "other", ME.caller)
+    uses = tuple(FileUse(id_, 7, b"d" * 32) for id_ in (*_STRANGERS, "none"))
+    await files.add(file("own", namespace=tenant))
+    first = box.create(namespace=tenant, files=uses)
+    theirs = box.create("t3", namespace=OTHER, files=(FileUse("own", 7),))
+    second = box.create("t4", namespace=tenant, files=(FileUse("own", 3),))
+    assert await box.commit(first, theirs, second) == [True] * 3
+    assert (await files.find("own")).length == 3
+    assert await box.commit(box.append(first, files=uses)) == [True]
+    for id_, namespace in _STRANGERS.items():
+        found = await files.find(id_)
+        assert (found.namespace, found.length, found.sha256) == (namespace, 0, b"")
+        assert not await files.doom(id_, 10**15), "its own caller's hold is still there"
+        await files.release(id_, -1)
+    assert sorted(await files.unused(10**15, 10)) == sorted(_STRANGERS)
+    mine = (FileUse("tenant", 7),)  # who has no tenant sees the files of all of its own
+    assert await box.commit(box.create("t2", files=mine)) == [True]
+    assert "tenant" not in await files.unused(10**15, 10)
 
 
 @check
