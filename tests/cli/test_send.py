@@ -334,7 +334,8 @@ def test_tasks_are_listed_in_pages_and_by_state_and_context(url):
         [asked["id"], "input-required"]
     ]
     done = accord("task", "list", url, "--context-id", context, "--status", "completed")
-    assert {line.split()[3] for line in done.stdout.splitlines()[1:]} == {"a", "b"}
+    answers = {line.split()[3] for line in done.stdout.splitlines()[1:]}
+    assert answers == {"text:'a'::", "text:'b'::"}
     lines = accord("task", "list", url, "--context-id", context, "--all", "-o", "json", "--stream")
     assert {json.loads(line)["id"] for line in lines.stdout.splitlines()} == found
 

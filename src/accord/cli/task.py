@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
+import msgspec
 
 from ..client import AgentFault, Client, ClientReply
 from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOperation
@@ -32,6 +33,7 @@ _ID = click.argument("words", nargs=-1, metavar="URL TASK_ID")
 _EXIT_STATUS = click.option(
     "--exit-status", is_flag=True, help="Exit with 1 if the task did not complete, for scripts."
 )
+_LONGEST = 200  # characters of a message in a table
 _STATES = {state.word: state for state in TaskState if state is not TaskState.UNSPECIFIED}
 _WIRE_STATES = {state.value.lower(): state for state in TaskState}
 
@@ -149,18 +151,25 @@ def list_(
     accord task list http://localhost:8000 --status input-required
     """
     agent_words(target, words, 0, "one URL is enough")
-    if history is None and target.output == "answer":
-        history = 1  # the table shows the last message
+    is_table = target.output == "answer"
 
     async def fetch(agent: Client) -> ListTasksResponse:
         async def page(token: str) -> ListTasksResponse:
+            try:  # the table shows the first line of an answer
+                return await ask(token, with_artifacts or is_table)
+            except AgentFault:  # for example, all these answers are too large for one
+                if with_artifacts or not is_table:
+                    raise
+                return await ask(token, False)
+
+        async def ask(token: str, artifacts: bool) -> ListTasksResponse:
             return await agent.page(
                 context_id=context_id,
                 state=status,
                 page_size=page_size,
-                history_length=history,
+                history_length=0 if is_table else history,
                 since=since or "",
-                artifacts=with_artifacts,
+                artifacts=artifacts,
                 token=token,
             )
 
@@ -196,27 +205,47 @@ def list_(
 
 
 def _row(one: Task) -> dict[str, str]:
-    said = one.status.message or next(reversed(one.history or []), None)
     expires_at = expires_at_of(one)
     return {
         "task": one.id,
         "state": one.status.state.word,
         "changed": moment(one.status.timestamp),
         "deadline": time_left(expires_at) if expires_at is not None else "",
-        "message": said.text[:200] if said is not None else "",
+        "message": _said(one),
     }
 
 
-@click.command()
+def _said(one: Task) -> str:
+    """Return what a task says now: the message of its state, else the first line of its answer.
+
+    What it said in an earlier state is in its history, and not shown: a question that is answered,
+    or "thinking" of a task that has ended.
+    """
+    messages = [one.status.message] if one.status.message is not None else []
+    for part in [part for found in (*messages, *one.artifacts) for part in found.parts]:
+        if isinstance(part.text, str):
+            found = next((line for line in part.text.splitlines() if line.strip()), "")
+        elif part.data is not msgspec.UNSET:
+            found = msgspec.json.encode(part.data).decode()
+        else:
+            found = part.filename or ""
+        if found:
+            return found[:_LONGEST]
+    return ""
+
+
+@task.command()
 @_ID
 @STREAM
 @_EXIT_STATUS
 @agent_options
-def watch(target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_status: bool) -> None:
+def subscribe(
+    target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_status: bool
+) -> None:
     """Follow task TASK_ID of the agent at URL until it has ended or asks a question.
 
     \b
-    accord task watch http://localhost:8000 0192... --stream
+    accord task subscribe http://localhost:8000 0192... --stream
     """
     task_id = _task_id(target, words)
 
@@ -240,8 +269,14 @@ def watch(target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_sta
     show_outcome(reply, target, exit_status=exit_status)
 
 
-task.add_command(watch)
-task.add_command(watch, "subscribe")  # the name of the operation
+task.add_command(
+    click.Command(
+        "watch",
+        callback=subscribe.callback,
+        params=subscribe.params,
+        help="Follow a task: another name of accord task subscribe.",
+    )
+)
 task.add_command(push_config)
 
 
