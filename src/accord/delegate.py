@@ -10,18 +10,23 @@ import logging
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
+from msgspec.structs import replace
+
 from . import observe
 from .client import AgentFault, Client, ClientReply, MovedOn, Stream, connect, still_asks
 from .engine.durable import Branch, DelegateOptions
 from .engine.log import closed
 from .engine.runs import Run
-from .engine.skills import Fail
+from .engine.skills import Fail, to_parts
+from .files import CopiedFiles, has_references
 from .model import (
     FINAL,
     INTERRUPTED,
     A2AError,
     ArtifactUpdate,
+    File,
     Message,
+    Part,
     StatusUpdate,
     Task,
     TaskState,
@@ -209,6 +214,7 @@ class _Conversation:
         self._branch = branch
         self._on_task = on_task
         self._task_id = ""
+        self._copies = CopiedFiles(run.runs.tasks.files, run.log.namespace)
         self._unnamed: tuple[Stream, asyncio.Future[Any]] | None = None
 
     @property
@@ -229,6 +235,8 @@ class _Conversation:
             if not self._run.goes_on_elsewhere:  # else the next attempt goes on with it
                 await _cancel(client, self._task_id)
             raise
+        finally:
+            self._copies.close()
         found = reply.task or reply.message
         assert found is not None  # it is one or the other
         return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
@@ -237,7 +245,7 @@ class _Conversation:
         """Send a message: the first, or an answer to the question with this id."""
         client = self._client
         stream = client.stream(
-            message,
+            await self._with_files(message),
             skill="" if self._task_id else self._options.skill,
             metadata=naming(question, self._options.metadata),
             task_id=self._task_id,
@@ -255,6 +263,17 @@ class _Conversation:
         reply = stream.reply
         await stream.close()
         return reply
+
+    async def _with_files(self, message: Any) -> Any:
+        """Return a message with copies of files that lie in the file store of this server."""
+        if isinstance(message, Message):
+            if not has_references(message):
+                return message
+            return replace(message, parts=await self._copies.parts(message.parts))
+        values = message if isinstance(message, list | tuple) else [message]
+        if not any(isinstance(value, File | Part) for value in values):
+            return message
+        return await self._copies.parts(part for value in values for part in to_parts(value))
 
     async def _first(self, stream: Stream) -> Any:
         """The first event, which names the task. If we are cancelled before it comes, the message

@@ -14,6 +14,7 @@ from .files import (
 from .giving import MARK, Address, Given, Giver
 from .open import open_files
 from .spilling import (
+    CopiedFiles,
     file_not_found,
     has_references,
     is_large,
@@ -30,6 +31,7 @@ __all__ = [
     "SPILL",
     "UNUSED_S",
     "Address",
+    "CopiedFiles",
     "FileInUse",
     "FileStore",
     "Files",

@@ -4,18 +4,27 @@ reference, and so does a part with an address of ours.
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..model import FILE_SCHEME, FileReference, InvalidParams, Message, Part
+from ..model import (
+    FILE_SCHEME,
+    MAX_FETCHED,
+    FileReference,
+    InvalidParams,
+    Message,
+    Part,
+    PathPart,
+)
 from ..store import FileUse, Namespace
 from .files import SPILL, Files, Hold
 
 __all__ = [
+    "CopiedFiles",
     "file_not_found",
     "has_references",
     "is_large",
@@ -142,10 +151,11 @@ def has_references(message: Message) -> bool:
     return False
 
 
-async def restored(files: Files, message: Message, most: int = RESTORED) -> Message:
-    """Return a message as a skill gets it: with the bytes of files it refers to, up to `most` in
-    all; larger ones stay references.
+async def restored(files: Files, message: Message, *, takes_bytes: bool = False) -> Message:
+    """Return a message as a skill gets it: with the bytes of files it refers to, up to 4 MiB in
+    all, or 25 MiB for a skill that `takes_bytes`; larger ones stay references.
     """
+    most = MAX_FETCHED if takes_bytes else RESTORED
     made: list[Part] | None = None
     for n, part in enumerate(message.parts):
         reference = FileReference.parse(part.url)
@@ -160,6 +170,52 @@ async def restored(files: Files, message: Message, most: int = RESTORED) -> Mess
             media_type=part.media_type,
         )
     return message if made is None else replace(message, parts=made)
+
+
+class CopiedFiles:
+    """Copies of stored files on the disk, for a client that sends them on. They are gone when this
+    is closed.
+    """
+
+    def __init__(self, files: Files | None, namespace: Namespace) -> None:
+        self._files = files
+        self._namespace = namespace
+        self._temporary: list[IO[bytes]] = []
+
+    async def parts(self, parts: Iterable[Part]) -> list[Part]:
+        """Return parts with files on the disk instead of references.
+
+        Raises:
+            InvalidParams: A reference to a file that is not this caller's.
+        """
+        return [await self._copied(part) for part in parts]
+
+    async def _copied(self, part: Part) -> Part:
+        reference, files = FileReference.parse(part.url), self._files
+        if reference is None or files is None:
+            return part
+        if not await files.is_own(self._namespace, reference.id):
+            raise file_not_found(reference.url)
+        # On the disk under a name: the client reads it piece by piece, also again after a cut.
+        file = tempfile.NamedTemporaryFile(prefix="accord-copy-")  # noqa: SIM115  see close
+        self._temporary.append(file)
+        stop = reference.start + reference.length
+        async for piece in files.read(reference.id, reference.start, stop):
+            await asyncio.to_thread(file.write, piece)
+        await asyncio.to_thread(file.flush)
+        return PathPart(
+            url="file:",
+            path=file.name,  # in a folder that is given as a whole
+            metadata=part.metadata,
+            filename=part.filename,
+            media_type=part.media_type,
+        )
+
+    def close(self) -> None:
+        """Delete the copies."""
+        temporary, self._temporary = self._temporary, []
+        for file in temporary:
+            file.close()
 
 
 async def opened(files: Files, reference: FileReference, limit: int | None) -> IO[bytes]:

@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from ..client import Client
 from ..engine.runs import Run
-from ..files import Files, file_too_large
+from ..files import CopiedFiles, Files, file_too_large
 from ..model import (
     ArtifactUpdate,
     FileReference,
     Message,
     OpenPart,
     Part,
-    PathPart,
     StatusUpdate,
     Task,
     chunk_offset,
@@ -39,7 +38,7 @@ class RelayedFiles:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._brought: dict[str, Part] = {}  # by address
-        self._temporary: list[IO[bytes]] = []
+        self._copies = CopiedFiles(run.runs.tasks.files, run.log.namespace)
         self.client: Client | None = None  # whose files are brought
 
     @property
@@ -142,32 +141,11 @@ class RelayedFiles:
 
     async def taken_along(self, parts: Sequence[Part]) -> list[Part]:
         """Return the parts of a message with the content of files instead of references to them."""
-        return [await self._taken(part) for part in parts]
-
-    async def _taken(self, part: Part) -> Part:
-        reference, files = FileReference.parse(part.url), self._files
-        if reference is None or files is None:
-            return part
-        # On the disk under a name: the client reads it piece by piece, also again after a cut.
-        file = tempfile.NamedTemporaryFile(prefix="accord-relay-")  # noqa: SIM115  see close
-        self._temporary.append(file)
-        stop = reference.start + reference.length
-        async for piece in files.read(reference.id, reference.start, stop):
-            await asyncio.to_thread(file.write, piece)
-        file.flush()
-        return PathPart(
-            url="file:",
-            path=file.name,  # in a folder that is given as a whole
-            metadata=part.metadata,
-            filename=part.filename,
-            media_type=part.media_type,
-        )
+        return await self._copies.parts(parts)
 
     def close(self) -> None:
         """Delete what was on the disk."""
-        temporary, self._temporary = self._temporary, []
-        for file in temporary:
-            file.close()
+        self._copies.close()
 
 
 async def _opened(files: Files, client: Client, url: str) -> IO[bytes]:

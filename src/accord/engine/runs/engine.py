@@ -179,7 +179,8 @@ class Engine:
         """Call a skill that makes no task."""
         message = request.message
         if self.tasks.files is not None and has_references(message):
-            message = await restored(self.tasks.files, message)
+            takes_bytes = skill.binding.takes_bytes
+            message = await restored(self.tasks.files, message, takes_bytes=takes_bytes)
         values = skill.binding.values(message)
         context_id = message.context_id or new_id()
         tenant = request.tenant or sender.caller.tenant

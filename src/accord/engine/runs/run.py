@@ -313,7 +313,7 @@ class Run:
 
     async def _restored(self, files: Files) -> dict[str, Any]:
         """Return the values of the message with the bytes of its smaller files."""
-        message = await restored(files, self.message)
+        message = await restored(files, self.message, takes_bytes=self.skill.binding.takes_bytes)
         self.message = message
         self.taken = replace(self.taken, message=message)
         return self.skill.binding.values(message)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 from ...auth import Caller
-from ...model import ArtifactUpdate, Message, Progress, StatusUpdate, Task
+from ...model import Artifact, ArtifactUpdate, File, Message, Progress, StatusUpdate, Task
 from .file_writer import FileWriter
+from .values import is_file
 
 if TYPE_CHECKING:
     from ...client import ClientReply
@@ -228,12 +229,25 @@ class Context:
 
     @property
     def history(self) -> list[Message]:
-        """All messages of this task, oldest first, including the newest one.
+        """All messages of this task, oldest first, including the newest one. `ctx.files_of` opens
+        their files.
 
         While a run is replayed after a restart, it has the messages up to the one that the function
         had read at this point.
         """
         return self._task_run.messages
+
+    def files_of(self, said: Message | Artifact) -> list[File]:
+        """Return the files of a message or an artifact: of `ctx.history`, `ctx.message`, `ctx.task`
+        or a task of `ctx.conversation()`. Each can be read, opened and saved as a parameter of type
+        `File` can, whatever its size.
+
+        for message in ctx.history:
+            for file in ctx.files_of(message):
+                await file.save("inbox")
+        """
+        run = self._task_run
+        return [run.opened_file(part) for part in said.parts if is_file(part)]
 
     @property
     def accepted_output_modes(self) -> list[str]:

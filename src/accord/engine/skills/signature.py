@@ -14,7 +14,14 @@ import msgspec
 from msgspec import UNSET
 
 from ...auth import Caller
-from ...model import ContentTypeNotSupported, InvalidParams, Message, OpenUrl, ParseError
+from ...model import (
+    MAX_FETCHED,
+    ContentTypeNotSupported,
+    InvalidParams,
+    Message,
+    OpenUrl,
+    ParseError,
+)
 from ...protocol import text
 from ...schema import Shape, is_object_type
 from .fields import Fields, Slot, UnknownFields, kind_in_words, text_field
@@ -37,6 +44,11 @@ class Parameters(NamedTuple):
         """Add the arguments that come from the agent's lifespan."""
         for name, field in self.resources:
             values[name] = getattr(resources, field) if field else resources
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether the function is given the bytes of a file."""
+        return any(slot.kind == "bytes" for slot in self.slots)
 
     def open_files(self, values: dict[str, Any], open_url: OpenUrl | None) -> None:
         """Have files among the arguments fetched by this function."""
@@ -277,7 +289,15 @@ def _take_bytes(message: Message, slot: Slot, _: bool) -> Any:
     found = files_of(message)
     if not found:
         return _missing(slot, "a file")
+    size = found[0].size
     if found[0].data is None and found[0].is_stored:
+        if size is not None and size > MAX_FETCHED:
+            raise InvalidParams(
+                f"the file has {size} bytes; this skill reads files of up to {MAX_FETCHED} bytes "
+                f"for {slot.name!r} (a parameter of type File takes larger ones)",
+                reason="FILE_TOO_LARGE",
+                limit=str(MAX_FETCHED),
+            )
         return b""  # its bytes are there when the function is called
     if found[0].data is None:
         raise ContentTypeNotSupported(

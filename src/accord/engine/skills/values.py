@@ -7,7 +7,7 @@ from msgspec import UNSET
 from ...model import File, Message, Part, Role, new_id
 from ...schema import to_builtins
 
-__all__ = ["Ask", "File", "Reply", "StatusMessage", "file_of", "files_of", "to_parts"]
+__all__ = ["Ask", "File", "Reply", "StatusMessage", "file_of", "files_of", "is_file", "to_parts"]
 
 
 class _Said:
@@ -92,8 +92,11 @@ def to_parts(value: Any) -> list[Part]:
 
 def files_of(message: Message) -> list[File]:
     """Return the files of a message, in order."""
-    parts = message.parts
-    return [file_of(part) for part in parts if part.raw is not UNSET or part.url is not UNSET]
+    return [file_of(part) for part in message.parts if is_file(part)]
+
+
+def is_file(part: Part) -> bool:
+    return part.raw is not UNSET or part.url is not UNSET
 
 
 def file_of(part: Part) -> File:
