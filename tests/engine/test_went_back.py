@@ -3,6 +3,7 @@ nobody waits for ever.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 
 from accord import Agent, Context
 from accord.model import TaskState, Unavailable
+from accord.store import LogEnd
 from accord.store.postgres import PostgresStore, wake
 from tests.engine.processes import Process, message, reaches, text_of, until
 from tests.postgres import execute, schema_url
 from tests.reliability.ways import Refused
 
 SECONDS = 20
+PREVIEW = {"a2a-version": "1.1"}
 
 
 class Restarting(PostgresStore):
@@ -24,11 +27,11 @@ class Restarting(PostgresStore):
 
     has_failed = False
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
         if not self.has_failed:
             self.has_failed = True
             raise Unavailable("not yet")
-        return await super().positions(tasks)
+        return await super().ends(tasks)
 
 
 class World:
@@ -52,8 +55,8 @@ class World:
             return f"{text} done"
 
     @asynccontextmanager
-    async def process(self) -> AsyncIterator[Process]:
-        app = self.agent.app(store=self.store(self._url))
+    async def process(self, **options: Any) -> AsyncIterator[Process]:
+        app = self.agent.app(store=self.store(self._url), **options)
         await app.open()
         try:
             yield Process(app)
@@ -61,8 +64,12 @@ class World:
             await app.close(0)
 
     @asynccontextmanager
-    async def two(self) -> AsyncIterator[tuple[Process, Process]]:
-        async with asyncio.timeout(SECONDS), self.process() as one, self.process() as two:
+    async def two(self, **options: Any) -> AsyncIterator[tuple[Process, Process]]:
+        async with (
+            asyncio.timeout(SECONDS),
+            self.process(**options) as one,
+            self.process(**options) as two,
+        ):
             yield one, two
 
     def rows(self, task_id: str) -> int:
@@ -77,11 +84,12 @@ class World:
         s = self._schema
         (key,) = execute(f"SELECT key FROM {s}.tasks WHERE id = $1", task_id)[0]
         kept = execute(
-            f"SELECT pos, seq FROM {s}.events WHERE task = $1 ORDER BY pos LIMIT {rows + 1}", key
+            f"SELECT pos, seq, at_ms FROM {s}.events WHERE task = $1 ORDER BY pos LIMIT {rows + 1}",
+            key,
         )
         cut = (
-            f"UPDATE {s}.tasks SET pos = {kept[rows][0] - 1}, seq = {kept[rows - 1][1]} "
-            f"WHERE key = {key}"
+            f"UPDATE {s}.tasks SET pos = {kept[rows][0] - 1}, seq = {kept[rows - 1][1]}, "
+            f"committed_ms = {kept[rows - 1][2]} WHERE key = {key}"
             if rows
             else f"DELETE FROM {s}.tasks WHERE key = {key}"
         )
@@ -162,7 +170,7 @@ async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and
         with pytest.raises(Refused, match=r"away for too long|not known"):
             await owner.send(message("another", returnImmediately=True))  # it notices
         await until(lambda: not owner.app._engine.tasks.trouble)
-        await until(lambda: caplog.text.count("entries, and had") == 2)
+        await until(lambda: caplog.text.count("that were read") == 2)
         world.begin.set()
         world.go_on.set()
         assert text_of(await reaches(other, task_id, "TASK_STATE_COMPLETED")) == "x done"
@@ -172,38 +180,108 @@ async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and
             assert any(later), "the task as it is stands for what was lost"
 
 
-async def test_a_sender_does_not_get_the_answer_to_a_message_that_took_the_place_of_its_own(
-    world: World, monkeypatch: pytest.MonkeyPatch
+# How a sender learns what becomes of its message, which is lost: what it calls, which answer it may
+# get. All of them wait in a process that only reads the task.
+async def blocking(process: Process, task_id: str) -> Any:
+    return await process.send(message("lost", task_id=task_id))
+
+
+async def streaming(process: Process, task_id: str) -> Any:
+    return await process.stream("SendStreamingMessage", message("lost", task_id=task_id))
+
+
+async def subscribing(process: Process, task_id: str) -> Any:
+    await process.send(message("lost", task_id=task_id, returnImmediately=True))
+    return await process.stream("SubscribeToTask", {"id": task_id})
+
+
+async def resuming(process: Process, task_id: str) -> Any:
+    """A stream that goes on behind the last event its client has seen."""
+    await process.send(message("lost", task_id=task_id, returnImmediately=True))
+    task = await process.call("GetTask", {"id": task_id}, PREVIEW)
+    headers = {"a2a-extensions": "urn:accord:resume:1", "last-event-id": str(task["generation"])}
+    return await process.stream("SubscribeToTask", {"id": task_id}, headers)
+
+
+async def polling(process: Process, task_id: str) -> Any:
+    """A held GetTask of 1.1."""
+    await process.send(message("lost", task_id=task_id, returnImmediately=True))
+    task = await process.call("GetTask", {"id": task_id}, PREVIEW)
+    known = {"id": task_id, "currentGeneration": task["generation"]}
+    return await process.call("GetTask", known, PREVIEW)
+
+
+def messages_of(task: dict[str, Any]) -> list[str]:
+    return [one["parts"][0]["text"] for one in task["history"] if one["role"] == "ROLE_USER"]
+
+
+WAITING = {
+    "a blocking send": (blocking, "refused"),
+    "a stream": (streaming, "refused"),
+    "a subscription": (subscribing, "frames"),
+    "a resumed subscription": (resuming, "frames"),
+    "a held GetTask": (polling, "task"),
+}
+
+
+@pytest.mark.parametrize("poll_s", [0.3, 30.0], ids=["noticed by polling", "noticed by reading"])
+@pytest.mark.parametrize("name", WAITING)
+async def test_nobody_takes_what_became_of_another_message_for_the_answer_to_a_lost_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, poll_s: float
 ) -> None:
-    """The log is as long again before the sender's process looks at it."""
-    monkeypatch.setattr(wake, "POLL_S", 30.0)
+    """Another message stands in its place. If the process polls, it looks when the log is as long
+    as it was; else when more is written.
+    """
+    monkeypatch.setattr(wake, "POLL_S", poll_s)
     world.agent = Agent("Works")
-    is_heard = asyncio.Event()
+    heard, may_go_on = list[str](), asyncio.Event()
+    if poll_s > 1:
+        may_go_on.set()
 
     @world.agent.skill(durable=True)
-    async def talk(text: str, ctx: Context) -> None:
-        while True:
+    async def talk(text: str, ctx: Context) -> str:
+        while text != "end":
+            heard.append(text)
             if text == "lost":
-                is_heard.set()
                 await asyncio.Event().wait()
+            if text == "other":
+                await may_go_on.wait()
             text = await ctx.ask(f"heard {text}")
+        return "ended"
 
-    async with world.two() as (owner, other):
+    wait, expected = WAITING[name]
+    async with world.two(previews=["1.1"]) as (owner, other):
         task_id: str = (await owner.send(message("one")))["id"]
         stores = [process.app._engine.tasks.store for process in (owner, other)]
         await until(lambda: all(store._wakes.is_heard for store in stores))
         rows = world.rows(task_id)
-        lost = asyncio.create_task(other.send(message("lost", task_id=task_id)))
-        await is_heard.wait()
-        (slot,) = other.app._engine.tasks.directory.slots()
-        await until(lambda: slot.tail.state == TaskState.WORKING)  # it knows its turn
+        waiting = asyncio.create_task(wait(other, task_id))
+        await until(lambda: "lost" in heard)
+        tasks = other.app._engine.tasks
+
+        def is_waiting() -> bool:
+            """It reads the task with the message."""
+            tails = [slot.tail for slot in tasks.directory.slots() if slot.tail is not None]
+            is_read = bool(tasks.views.open) or name == "a blocking send"
+            return is_read and all(tail.state is TaskState.WORKING for tail in tails)
+
+        await until(is_waiting)
         world.lose(task_id, rows=rows)
-        while True:
-            try:
-                answer = await owner.send(message("other", task_id=task_id))
-                break
-            except Refused:  # it notices
-                await asyncio.sleep(0.01)
-        assert answer["status"]["message"]["parts"][0]["text"] == "heard other"
-        with pytest.raises(Refused, match="the store went back"):
-            await lost
+        while "other" not in heard:
+            await asyncio.sleep(0.01)
+            with contextlib.suppress(Refused):  # it notices
+                await owner.send(message("other", task_id=task_id, returnImmediately=True))
+        if expected == "refused":
+            with pytest.raises(Refused, match="the store went back"):
+                await waiting
+            return
+        if expected == "task":
+            assert "lost" not in messages_of(await waiting)
+            return
+        may_go_on.set()
+        await reaches(owner, task_id, "TASK_STATE_INPUT_REQUIRED")
+        await owner.send(message("end", task_id=task_id))
+        frames = await waiting
+        shown = [frame.event["task"] for frame in frames if "task" in frame.event]
+        assert "lost" not in messages_of(shown[-1]), "the task as it is stands for what was lost"
+        assert frames[-1].is_final

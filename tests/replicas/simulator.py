@@ -52,6 +52,7 @@ from accord.store.contract import (
     Create,
     Idempotency,
     Item,
+    LogEnd,
     Namespace,
     Owned,
     Page,
@@ -308,8 +309,8 @@ class Remote:
     async def read(self, after: Mapping[int, int]) -> list[Row]:
         return await self._call(lambda: self.inner.read(after))
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        return await self._call(lambda: self.inner.positions(tasks))
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        return await self._call(lambda: self.inner.ends(tasks))
 
     async def locate(self, task: int, seq: int) -> int:
         return await self._call(lambda: self.inner.locate(task, seq))

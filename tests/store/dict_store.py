@@ -27,6 +27,7 @@ from accord.store import (
     Idempotency,
     Item,
     Leaves,
+    LogEnd,
     Namespace,
     Outcome,
     Owned,
@@ -374,8 +375,9 @@ class DictStore:
                 size += len(row.data)
         return found
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        return {key: t.record.pos for key, t in self.shelf.tasks.items() if key in tasks}
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        found = [task.record for key, task in self.shelf.tasks.items() if key in tasks]
+        return {record.key: LogEnd(record.pos, record.committed_ms) for record in found}
 
     async def locate(self, task: int, seq: int) -> int:
         there = self.shelf.tasks.get(task)

@@ -74,8 +74,8 @@ async def _wait_beyond(service: Service, namespace: Namespace, task_id: str, kno
     view = await tasks.views.latest(task)
     try:
         while view.cursor <= known and (left_s := until - loop.time()) > 0:
-            if await view.next(left_s) == []:
-                return
+            if await view.next(left_s) == [] or view.has_lost:
+                return  # it has ended; or it is not the task any more that the caller knows
     finally:
         view.close()
 

@@ -99,10 +99,6 @@ class Snapshot(msgspec.Struct, gc=False):
     def task_id(self) -> str:
         return _decode_id(self.head).id
 
-    def has_message(self, message_id: str) -> bool:
-        """Whether a message of this id is in the history of the task."""
-        return any(one.message_id == message_id for one in _decode_history(self.head).history)
-
 
 class TaskPage(msgspec.Struct):
     """One page of a list of tasks, newest first. Each task is encoded as JSON of A2A 1.0."""
@@ -218,14 +214,5 @@ class _HasId(msgspec.Struct):
     id: str
 
 
-class _HasMessageId(msgspec.Struct, rename="camel"):
-    message_id: str
-
-
-class _HasHistory(msgspec.Struct):
-    history: list[_HasMessageId] = []
-
-
 _decode_task = msgspec.json.Decoder(Task).decode
 _decode_id = msgspec.json.Decoder(_HasId).decode
-_decode_history = msgspec.json.Decoder(_HasHistory).decode

@@ -38,6 +38,7 @@ __all__ = [
     "Idempotency",
     "Item",
     "Leaves",
+    "LogEnd",
     "Namespace",
     "Owned",
     "Page",
@@ -218,6 +219,16 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     seq: int  # the last visible number after it
     at_ms: int  # when it was committed
     data: bytes
+    # When the row before it was committed, if this is the first that `read` returns of a task;
+    # 0: not known. A reader notices by it that the store has lost commits, with a failover.
+    before_ms: int = 0
+
+
+class LogEnd(NamedTuple):
+    """How many entries a log has, and when the last of them was committed."""
+
+    pos: int
+    at_ms: int
 
 
 class Record(msgspec.Struct, gc=False):
@@ -523,11 +534,14 @@ class Store(Protocol):
     async def read(self, after: Mapping[int, int]) -> list[Row]:
         """Return the rows that hold entries after these positions (task: position), in order; a
         bounded piece for each task: if there is more, the piece is full (`is_full_piece`).
+
+        A store that may lose commits (a database that fails over) says of the first row when the
+        one before it was committed.
         """
         ...
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        """Return how many entries the logs of these tasks have. A task that is gone is missing."""
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        """Return where the logs of these tasks end. A task that is gone is missing."""
         ...
 
     async def locate(self, task: int, seq: int) -> int:

@@ -30,6 +30,7 @@ from .contract import (
     Idempotency,
     Item,
     Leaves,
+    LogEnd,
     Namespace,
     Owned,
     Page,
@@ -566,9 +567,9 @@ class MemoryStore:
                 size += len(row.data)
         return found
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        there = self._state.tasks
-        return {key: there[key].record.pos for key in tasks if key in there}
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        found = [self._state.tasks[key].record for key in tasks if key in self._state.tasks]
+        return {record.key: LogEnd(record.pos, record.committed_ms) for record in found}
 
     async def locate(self, task: int, seq: int) -> int:
         there = self._state.tasks.get(task)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...model import FINAL
 from ...protocol import Snapshot
 from ...store import Record
-from ..log import Event, Log, WentBack, not_stored, shorten
+from ..log import Event, Log, not_stored, shorten
 from ..offloading import offload
 from .view import View, refusal_of
 
@@ -27,32 +27,14 @@ class Receipt:
     Whoever has a receipt closes it.
     """
 
-    __slots__ = (
-        "_cuts",
-        "_is_open",
-        "_message_id",
-        "_pos",
-        "_seq",
-        "_tail",
-        "_views",
-        "is_new",
-        "task",
-        "turn",
-    )
+    __slots__ = ("_cuts", "_is_open", "_pos", "_seq", "_tail", "_views", "is_new", "task", "turn")
 
     def __init__(
-        self,
-        views: "Views",
-        task: Log | Record,
-        turn: int,
-        *,
-        is_new: bool = False,
-        message_id: str = "",
+        self, views: "Views", task: Log | Record, turn: int, *, is_new: bool = False
     ) -> None:
         self.task = task  # a Log if this process owns it
         self.turn = turn  # the position of the message in the log
         self.is_new = is_new  # the message has made its task
-        self._message_id = message_id  # of one that was posted: its answer is checked against it
         self._views = views
         self._tail: Tail = views.tail(task)
         if is_new:
@@ -61,7 +43,7 @@ class Receipt:
             self._seq, self._pos = self._tail.seq, self._tail.pos
         else:  # its answer may be there
             self._seq, self._pos = self._tail.seq_at(turn) or 0, turn
-        self._cuts = self._tail.cuts
+        self._cuts = len(self._tail.cuts)
         self._is_open = True
         self._tail.expect(turn)
 
@@ -71,7 +53,7 @@ class Receipt:
 
     def again(self) -> "Receipt":
         """Return one more receipt of the same message, for one more sender of it."""
-        return Receipt(self._views, self.task, self.turn, message_id=self._message_id)
+        return Receipt(self._views, self.task, self.turn)
 
     def close(self) -> None:
         if self._is_open:
@@ -134,9 +116,13 @@ class Receipt:
         """
         await self.stored()
         views, tail, turn = self._views, self._tail, self.turn
-        seq, pos = self._seq, self._pos
+        seq, pos, cuts = self._seq, self._pos, self._cuts
         while True:
             tail.check_turn(turn, self._cuts)
+            if (cut := tail.cut_since(cuts)) is not None and pos > cut:
+                # What was looked at is lost, and the answer may be in what came in its place.
+                seq, pos = self._seq, turn
+            cuts = len(tail.cuts)
             known, found = tail.pos, tail.after(seq)
             if found is None:
                 found = await views.events(tail, pos)
@@ -144,10 +130,12 @@ class Receipt:
                 if event.pos <= turn or event.seq <= self._seq:
                     continue  # of a task that had ended, and was begun anew; or of a forked one
                 if turn in event.answers:
-                    made = event.snapshot or await views.snapshot_at(tail, event.pos, None)
-                    if history_length is None and not self._message_id:
-                        return made
-                    return await offload(len(made.head), self._own, made, history_length)
+                    if event.snapshot is None:
+                        return await views.snapshot_at(tail, event.pos, history_length)
+                    if history_length is None:
+                        return event.snapshot
+                    size = len(event.snapshot.head)
+                    return await offload(size, shorten, event.snapshot, history_length)
                 if turn in event.refuses:
                     raise refusal_of(event, turn, tail)
             if found:
@@ -166,13 +154,3 @@ class Receipt:
                 await waiter
             finally:
                 tail.forget(waiter)
-
-    def _own(self, answer: Snapshot, history_length: int | None) -> Snapshot:
-        """Return the answer as the sender asked for it, if it is the answer to its message.
-
-        A failover that loses commits may leave room for another message at the same position, and
-        this process reads only what comes behind it.
-        """
-        if self._message_id and not answer.has_message(self._message_id):
-            raise WentBack(self._tail.ids.task_id)
-        return answer if history_length is None else shorten(answer, history_length)

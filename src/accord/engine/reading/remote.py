@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Collection
 
-from ...model import FINAL, A2AError
+from ...model import FINAL, A2AError, TaskState
 from ...pump import Pump
 from ...store import Namespace, Record, Row, Store, is_full_piece
 from ..log import state_of
 from ..ownership import Directory
-from .tail import Tail
+from .tail import KnownRow, Tail
 from .watches import Watches
 
 __all__ = ["RemoteTails"]
@@ -133,17 +133,22 @@ class RemoteTails:
         if tails:
             try:
                 if woken is None:
-                    await self._check_lengths(tails)
-                rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
+                    await self._check_ends(tails)
+                asked = {key: tail.pos for key, tail in tails.items()}
+                rows = await self._store.read(asked)
+                for key, tail in tails.items():
+                    # Else the task has become ours since.
+                    if tail.log is None and tail.pos == asked[key]:
+                        await self._extend(tail, [row for row in rows if row.task == key])
             except Exception:
                 self._look_again(woken)
                 raise
-            for key, tail in tails.items():
-                self._extend(tail, [row for row in rows if row.task == key])
         return self._woken is None or bool(self._woken)
 
-    def _extend(self, tail: Tail, rows: list[Row]) -> None:
+    async def _extend(self, tail: Tail, rows: list[Row]) -> None:
         if not rows:
+            return
+        if not tail.is_followed_by(rows[0]) and await self._cut(tail):
             return
         try:
             tail.extend_rows(rows)
@@ -159,25 +164,69 @@ class RemoteTails:
         elif self._woken is not None:
             self._woken.update(tasks)
 
-    async def _check_lengths(self, tails: dict[int, Tail]) -> None:
-        """See whether the store still has what these tails have: a failover may have lost it."""
-        known = {key: tail.pos for key, tail in tails.items()}
-        lengths = await self._store.positions(known)
-        for key, pos in known.items():
-            if lengths.get(key, 0) < pos:
-                await self._check_length(tails[key], pos)
+    # Commits that the store has lost, with a failover
 
-    async def _check_length(self, tail: Tail, pos: int) -> None:
+    async def _check_ends(self, tails: dict[int, Tail]) -> None:
+        """See whether the store still has what these tails have."""
+        known = {key: (tail.pos, tail.known[-1:]) for key, tail in tails.items()}
+        ends = await self._store.ends(known)
+        for key, (pos, last) in known.items():
+            end = ends.get(key)
+            if (
+                end is None
+                or end.pos < pos
+                # As long as it was, but not what was read.
+                or (end.pos == pos and last and end.at_ms != last[0].at_ms)
+            ) and tails[key].pos == pos:
+                await self._cut(tails[key])
+
+    async def _cut(self, tail: Tail) -> bool:
+        """Have a tail go back to what the store still has of what was read. Return whether that is
+        less, or can't be said: the task has become ours.
+        """
+        pos, known = tail.pos, list(tail.known)
         record = await self._store.load(tail.namespace, tail.ids.task_id)
-        if tail.log is not None or tail.is_gone or (record is not None and record.pos >= pos):
-            return
+        last = await self._last_kept(tail, known) if record is not None else None
+        if tail.log is not None or tail.is_gone or tail.pos != pos:
+            return True
+        is_shorter = record is None or record.pos < pos
+        if not is_shorter and (not known or last == known[-1]):
+            return False
         if tail.state not in FINAL or record is not None:  # else it was purged
             log_.error(
-                "the store went back to an earlier state: task %s has %d entries, and had %d",
-                *(tail.ids.task_id, record.pos if record is not None else 0, pos),
+                "the store went back to an earlier state: of %d entries of task %s that were read, "
+                "it has the first %d",
+                *(pos, tail.ids.task_id, last.pos if last is not None else 0),
             )
         if record is None:
             tail.is_gone = True
             tail.wake()
+        elif last is not None:
+            tail.cut(last, _state_at(tail, last.pos), same_to=last.pos)
+            self._look_again({tail.slot.key})  # for what was written in place of it
         else:
-            tail.cut(record.pos, record.seq, state_of(record.state))
+            end = KnownRow(record.pos, record.seq, record.committed_ms)
+            tail.cut(end, state_of(record.state), same_to=0 if known else record.pos)
+        return True
+
+    async def _last_kept(self, tail: Tail, known: list[KnownRow]) -> KnownRow | None:
+        """Return the last of the rows that were read that the store still has; None if none is
+        known to be kept.
+        """
+        kept, left = None, iter(known)
+        pos = known[0].pos - 1 if known else 0
+        while known and (rows := await self._store.read({tail.slot.key: pos})):
+            for row in rows:
+                pos = row.pos + row.data.count(b"\n")
+                if next(left, None) != KnownRow(pos, row.seq, row.at_ms):
+                    return kept
+                kept = KnownRow(pos, row.seq, row.at_ms)
+        return kept
+
+
+def _state_at(tail: Tail, pos: int) -> TaskState:
+    """The state of a task at a position; one that is open, if that is not in memory: what follows
+    says more.
+    """
+    states = [event.state for event in tail.events if event.pos <= pos and event.state is not None]
+    return states[-1] if states else TaskState.WORKING

@@ -5,7 +5,7 @@ not know which.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...model import FINAL, TaskState
 from ...store import Namespace, Row
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..ownership import TaskSlot
 
-__all__ = ["Tail"]
+__all__ = ["KnownRow", "Tail"]
 
 TAIL_EVENTS = 256
 TAIL_BYTES = 1 << 20
@@ -23,14 +23,22 @@ TAIL_BYTES = 1 << 20
 _NONE: list[Event] = []
 
 
+class KnownRow(NamedTuple):
+    """A row of the log that was read, or the last one of a task that was."""
+
+    pos: int  # of its last entry
+    seq: int
+    at_ms: int  # when it was committed
+
+
 class Tail:
     """The newest committed events of one task, and who waits for the next."""
 
     __slots__ = (
+        "_known",
         "_posts",
         "_waiters",
         "artifacts",
-        "cut_at",
         "cuts",
         "events",
         "ids",
@@ -57,6 +65,7 @@ class Tail:
         pos: int,
         seq: int,
         state: TaskState,
+        at_ms: int = 0,
     ) -> None:
         self.slot = slot
         self.ids = ids
@@ -73,8 +82,11 @@ class Tail:
         self.senders: dict[int, int] = {}
         self.receipts = 0
         self.views = 0
-        # how often the store has lost the end of the log, and the position it was left at
-        self.cuts = self.cut_at = 0
+        # What was read from the store, in order: the store may lose commits, and others may be made
+        # in their place. Empty if our own log has fed this tail last.
+        self._known = [KnownRow(pos, seq, at_ms)] if at_ms else []
+        # How often that was so: up to which position the log is still what was read.
+        self.cuts: list[int] = []
         self.is_gone = False  # the store does not have the task any more
         # with the turn whose end it waits for; 0 for everything
         self._waiters: dict[asyncio.Future[None], int] = {}
@@ -161,7 +173,36 @@ class Tail:
                     artifact_id = event_of(event.data).artifact.artifact_id  # type: ignore[union-attr]  # the state says it is one
                     if artifact_id not in self.artifacts:
                         self.artifacts.append(artifact_id)
-            self.extend(events, row.pos + row.data.count(b"\n"))
+            end = row.pos + row.data.count(b"\n")
+            self._know(end, row)
+            self.extend(events, end)
+
+    def _know(self, end: int, row: Row) -> None:
+        if end <= self.pos:
+            return
+        known = self.known
+        if row.pos > self.pos + 1:
+            known.clear()
+        known.append(KnownRow(end, row.seq, row.at_ms))
+        if len(known) > 2 * TAIL_EVENTS:
+            del known[:-TAIL_EVENTS]
+
+    @property
+    def known(self) -> list[KnownRow]:
+        """The rows up to where the log is known, as they were read from the store; none if it is
+        known from our own log.
+        """
+        if self._known and self._known[-1].pos != self.pos:
+            self._known = []
+        return self._known
+
+    def is_followed_by(self, row: Row) -> bool:
+        """Whether the row after what is known follows what was read, and nothing else that the
+        store has in its place.
+        """
+        if row.pos > self.pos + 1 or not self.known:
+            return True  # what lies between was purged, or nothing was read yet
+        return row.pos > self.pos and row.before_ms in (0, self.known[-1].at_ms)
 
     def reset(self, pos: int, seq: int, state: TaskState) -> None:
         """The log is known up to here from now on. What lies between is read from the store."""
@@ -170,18 +211,26 @@ class Tail:
             self.skipped = self.start = pos
             self.wake()
 
-    def cut(self, pos: int, seq: int, state: TaskState) -> None:
-        """The store has lost what came after this position."""
-        self.events, self.pos, self.seq, self.state = [], pos, seq, state
-        self.skipped = self.cut_at = self.start = pos
-        self.cuts += 1
+    def cut(self, end: KnownRow, state: TaskState, *, same_to: int) -> None:
+        """The store has lost what was read after the position `same_to`. Go on behind this row."""
+        self._known = [end] if end.at_ms else []
+        self.events, self.pos, self.seq, self.state = [], end.pos, end.seq, state
+        self.skipped = self.start = end.pos
+        self.cuts.append(same_to)
         self.wake()
+
+    def cut_since(self, cuts: int) -> int | None:
+        """Up to which position the log is what it was when there had been so many cuts; None if
+        nothing was lost since.
+        """
+        return min(self.cuts[cuts:], default=None)
 
     def check_turn(self, turn: int, cuts: int) -> None:
         """Raise WentBack if the store has lost the message of a turn that was stored when there
         had been so many cuts.
         """
-        if self.is_gone or (self.cuts > cuts and turn > self.cut_at):
+        cut = self.cut_since(cuts)
+        if self.is_gone or (cut is not None and turn > cut):
             raise WentBack(self.ids.task_id)
 
     def after(self, seq: int) -> list[Event] | None:

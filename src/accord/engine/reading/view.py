@@ -72,6 +72,7 @@ class View:
         "_waiter",
         "cursor",
         "give",
+        "has_lost",
         "limits",
         "on_close",
     )
@@ -89,7 +90,7 @@ class View:
         self._source = source
         self._tail = tail
         self._turn = turn
-        self._cuts = tail.cuts
+        self._cuts = len(tail.cuts)
         self._pos = pos  # as `cursor`, by position
         self._first = first
         self._is_over = False
@@ -98,6 +99,7 @@ class View:
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
         self.cursor = seq  # the last event that was read
+        self.has_lost = False  # the store has lost some of what was read
         self.limits = source.limits
         # Writes files into events on their way out; None: they have none.
         self.give: Callable[[list[Event]], Awaitable[list[Event]]] | None = None
@@ -135,11 +137,8 @@ class View:
                 raise self._refusal
             return []
         tail = self._tail
-        if tail.is_gone or tail.cuts > self._cuts:
-            tail.check_turn(self._turn, self._cuts)
-            self._cuts = tail.cuts
-            if self.cursor > tail.seq:
-                return self._up_to_the_end([await self._gap()])
+        if (lost := self._lost()) is not None:
+            return self._up_to_the_end([await self._gap(lost)])
         found = tail.after(self.cursor)
         if found is not None and not found:
             if tail.state in FINAL and tail.pos >= self._turn:
@@ -152,6 +151,8 @@ class View:
             except BaseException:
                 tail.forget(self._waiter)
                 raise
+            if (lost := self._lost()) is not None:
+                return self._up_to_the_end([await self._gap(lost)])
             found = tail.after(self.cursor)
             if found is not None and not found:
                 tail.forget(self._waiter)
@@ -216,12 +217,29 @@ class View:
         else:
             self._timer = loop.call_at(self._until, self._ring)
 
-    async def _gap(self) -> Event:
-        """What was to come next has been purged: the task as it is takes its place, which says that
-        something is missing.
+    def _lost(self) -> int | None:
+        """Return up to which position the store still has what was read; None if it has all of it.
+
+        Raises:
+            WentBack: It has lost the task, or the view's own message.
         """
-        snapshot = await self._source.snapshot_now(self._tail)
-        return Event(snapshot.seq, self._tail.pos, b'{"task":%b}' % snapshot.data, snapshot.state)
+        tail = self._tail
+        if not tail.is_gone and len(tail.cuts) == self._cuts:
+            return None
+        tail.check_turn(self._turn, self._cuts)
+        cut, self._cuts = tail.cut_since(self._cuts), len(tail.cuts)
+        if cut is None or self._pos <= cut:
+            return None
+        self.has_lost = True
+        return cut
+
+    async def _gap(self, pos: int = 0) -> Event:
+        """What was to come next has been purged, or lost: the task as it is, or as it stood at a
+        position, takes its place, which says that something is missing.
+        """
+        source, tail = self._source, self._tail
+        snapshot = await (source.snapshot_at(tail, pos, None) if pos else source.snapshot_now(tail))
+        return Event(snapshot.seq, pos or tail.pos, b'{"task":%b}' % snapshot.data, snapshot.state)
 
     def _up_to_the_end(self, found: list[Event]) -> list[Event]:
         for i, event in enumerate(found):

@@ -162,11 +162,12 @@ class Views:
             raise Lost()  # while its reader looked for its place in it
         source = log or of
         if isinstance(source, Log):
-            (pos, seq), state = source.stored_at, source.stored_state
+            (pos, seq), state, at_ms = source.stored_at, source.stored_state, 0
         else:
             pos, seq, state = source.pos, source.seq, state_of(source.state)
+            at_ms = source.committed_ms
         ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
-        tail = Tail(slot, ids, slot.place[0], pos=pos, seq=seq, state=state)
+        tail = Tail(slot, ids, slot.place[0], pos=pos, seq=seq, state=state, at_ms=at_ms)
         slot.read(tail)
         if log is None:
             self.remote.follow(tail)

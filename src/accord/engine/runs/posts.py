@@ -104,12 +104,7 @@ class Posts:
             if isinstance(outcome, PostRefused):
                 raise error_of(outcome.error, outcome.text, outcome.detail)
             # Before the view is closed: what was read of the task is not read again.
-            return Receipt(
-                self._engine.tasks.views,
-                record,
-                outcome,
-                message_id=incoming.request.message.message_id,
-            )
+            return Receipt(self._engine.tasks.views, record, outcome)
         except TimeoutError:
             raise Unavailable(
                 f"the message for task {record.id} is stored, but its process has not "

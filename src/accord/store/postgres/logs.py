@@ -7,6 +7,7 @@ from ..contract import (
     ConversationState,
     Ended,
     Idempotency,
+    LogEnd,
     Namespace,
     Page,
     PostKind,
@@ -58,7 +59,9 @@ class PostgresLogs:
         # For each task from the row that holds the next position, if there is one; of large rows
         # no more than the piece has, but at least one.
         rows = await self._db.fetch(
-            "SELECT e.task, e.pos, e.seq, e.at_ms, e.data "
+            "SELECT e.task, e.pos, e.seq, e.at_ms, e.data, "
+            "CASE WHEN e.pos <= a.pos + 1 THEN coalesce((SELECT b.at_ms FROM {s}.events b "
+            "  WHERE b.task = a.task AND b.pos < e.pos ORDER BY b.pos DESC LIMIT 1), 0) ELSE 0 END "
             "FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY AS a (task, pos, place) "
             "JOIN {s}.tasks t ON t.key = a.task AND t.pos > a.pos, "
             "LATERAL (SELECT e.*, sum(octet_length(e.data)) OVER (ORDER BY e.pos) "
@@ -74,11 +77,12 @@ class PostgresLogs:
         )
         return [Row(*row) for row in rows]
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
         rows = await self._db.fetch(
-            "SELECT key, pos FROM {s}.tasks WHERE key = ANY ($1::bigint[])", list(tasks)
+            "SELECT key, pos, committed_ms FROM {s}.tasks WHERE key = ANY ($1::bigint[])",
+            list(tasks),
         )
-        return dict(rows)
+        return {key: LogEnd(pos, at_ms) for key, pos, at_ms in rows}
 
     async def locate(self, task: int, seq: int) -> int:
         # The first row that reaches this number has it, unless rows before it are gone. Both

@@ -12,6 +12,7 @@ from ..contract import (
     Fenced,
     Idempotency,
     Item,
+    LogEnd,
     Namespace,
     Owned,
     Page,
@@ -125,8 +126,8 @@ class PostgresStore(PostgresReplica):
     async def read(self, after: Mapping[int, int]) -> list[Row]:
         return await self._logs.read(after)
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        return await self._logs.positions(tasks)
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        return await self._logs.ends(tasks)
 
     async def locate(self, task: int, seq: int) -> int:
         return await self._logs.locate(task, seq)

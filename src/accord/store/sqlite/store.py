@@ -27,6 +27,7 @@ from ..contract import (
     Fenced,
     Idempotency,
     Item,
+    LogEnd,
     Namespace,
     Owned,
     Page,
@@ -406,10 +407,11 @@ class SqliteStore:
         with self._reading() as db:
             return read_rows(db, after)
 
-    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
-        wanted = "SELECT key, pos FROM tasks WHERE key IN (VALUES (?))"
+    async def ends(self, tasks: Collection[int]) -> dict[int, LogEnd]:
+        wanted = "SELECT key, pos, committed_ms FROM tasks WHERE key IN (VALUES (?))"
         with self._reading() as db:
-            return dict(select_in(db, wanted, [(task,) for task in tasks]))
+            rows = select_in(db, wanted, [(task,) for task in tasks])
+        return {key: LogEnd(pos, at_ms) for key, pos, at_ms in rows}
 
     async def locate(self, task: int, seq: int) -> int:
         with self._reading() as db:

@@ -20,7 +20,7 @@ READS: dict[str, Callable[[Any, int], Awaitable[object]]] = {
     "due": lambda store, task: store.due(10, CAN),
     "owned": lambda store, task: store.owned(),
     "read": lambda store, task: store.read({task: 0}),
-    "positions": lambda store, task: store.positions([task]),
+    "ends": lambda store, task: store.ends([task]),
     "locate": lambda store, task: store.locate(task, 1),
     "unread_posts": lambda store, task: store.unread_posts([task]),
     "page": lambda store, task: store.page(Query(ME, limit=10)),
@@ -81,7 +81,7 @@ async def a_commit_that_failed_stored_nothing_and_may_be_given_again(box: Box) -
     async with outage:
         with raises(CommitFailed):
             await box.store.commit(items)
-    assert await box.store.positions([first.key]) == {first.key: 1}
+    assert (await box.store.ends([first.key]))[first.key].pos == 1
     assert await box.store.load(ME, "t2") is None
     assert await box.store.idempotency(ME, "k") is None
     assert await box.store.commit(items) == [True, True]

@@ -1,6 +1,7 @@
 """What every store promises of tasks and their logs."""
 
 import asyncio
+import itertools
 from collections.abc import Collection
 from typing import Any
 
@@ -114,6 +115,11 @@ async def rows_are_read_from_the_one_that_holds_the_next_position(box: Box) -> N
 
     expected = {0: [1, 4, 5], 1: [1, 4, 5], 2: [1, 4, 5], 3: [4, 5], 4: [5], 5: [5], 6: [], 99: []}
     assert {after: await positions(after) for after in expected} == expected
+    rows = await box.store.read({first.key: 0})
+    for before, row in itertools.pairwise(rows):
+        read = (await box.store.read({first.key: row.pos - 1}))[0]
+        assert read.before_ms in (0, before.at_ms)
+    assert not rows[0].before_ms
 
 
 @check
@@ -358,15 +364,16 @@ async def a_store_lists_what_names_us_as_its_owner_and_changes_nothing(box: Box)
 
 
 @check
-async def the_lengths_of_logs_are_told_and_what_is_gone_has_none(box: Box) -> None:
+async def the_ends_of_logs_are_told_and_what_is_gone_has_none(box: Box) -> None:
     first, second = box.create(), box.create("t2")
     await box.commit(first, second)
     await box.commit(box.append(first))
-    assert await box.store.positions([first.key, second.key, 999]) == {
-        first.key: 2,
-        second.key: 1,
+    rows = await box.store.read({first.key: 1, second.key: 0})
+    assert await box.store.ends([first.key, second.key, 999]) == {
+        first.key: (2, rows[0].at_ms),
+        second.key: (1, rows[1].at_ms),
     }
-    assert await box.store.positions([]) == {}
+    assert await box.store.ends([]) == {}
 
 
 @check
