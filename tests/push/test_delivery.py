@@ -34,7 +34,7 @@ class Served:
 
     def __init__(self, app: Any, client: JsonRpc, store: Any) -> None:
         self.app, self.client, self.store = app, client, store
-        self.outbox: Outbox = app._notifier.outbox
+        self.outbox: Outbox = app.notifier.outbox
 
     async def send(self, text: str, url: str, **more: Any) -> str:
         config = {"taskPushNotificationConfig": {"url": url} | more, "returnImmediately": True}

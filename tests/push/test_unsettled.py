@@ -136,7 +136,7 @@ async def served(store: Any, settings: PushSettings = SETTINGS) -> AsyncIterator
     async with serving(app, app.close) as url, aiohttp.ClientSession() as http:
         await app.open()
         client = JsonRpc(http, url)
-        client.outbox = app._notifier.outbox  # type: ignore[attr-defined]
+        client.outbox = app.notifier.outbox  # type: ignore[attr-defined]
         yield client
 
 

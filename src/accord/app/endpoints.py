@@ -39,6 +39,7 @@ from ..server.http import (
     Send,
 )
 from ..server.transport import Tls, Unread
+from .address import PublicAddress
 
 __all__ = ["AgentEndpoints", "AgentRouter", "ServerContext"]
 
@@ -72,8 +73,7 @@ class ServerContext(msgspec.Struct, frozen=True):
     jwks: Callable[[], bytes] | None
     grpc_port: Callable[[], int | None]
     grpc_domain: str  # below it each agent has a name of its own; empty: there is none
-    has_url: bool  # one address, given by the user
-    address: Callable[[], str]  # where HTTP is served
+    address: PublicAddress
     giver: Giver | None = None  # writes files into answers
 
 
@@ -107,12 +107,13 @@ class AgentEndpoints:
         self.service.path = path
         self.service.reached_at = self._reached_at
         self.service.giver = context.giver
-        if not context.has_url:
+        self.url = context.address.given_below(path)
+        self.service.address = self.url or ""
+        if self.url is None:
             self.service.card_at = self.card
 
     def _reached_at(self) -> str:
-        address = self._context.address()
-        return f"{address}/{self.path}" if self.path else address
+        return self._context.address.below(self.path)
 
     def _check_enforceable(self) -> None:
         """Raise ValueError for a scheme that is declared and could not be enforced."""
@@ -135,10 +136,10 @@ class AgentEndpoints:
 
     # Its endpoints
 
-    def screen(self, url: str | None) -> Screen:
+    def screen(self) -> Screen:
         schemes = self.authenticator.schemes if self.authenticator is not None else ()
         return Screen(
-            url,
+            self.url,
             self._context.cors_origins,
             trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
             key_headers={name for scheme in schemes for name in scheme.secret_headers},
@@ -152,12 +153,10 @@ class AgentEndpoints:
         to = self._context
         return RestEndpoint(self.service, to.limits, to.versions, to.unread, to.rest)
 
-    def card_endpoint(
-        self, url: str | None, card: Callable[[str], AgentCard] | None = None
-    ) -> CardEndpoint:
+    def card_endpoint(self, card: Callable[[str], AgentCard] | None = None) -> CardEndpoint:
         """Return what answers requests for the card, or for a card that only some callers see."""
         to = self._context
-        return CardEndpoint(card or self.card, url, time.time(), to.versions, to.signer)
+        return CardEndpoint(card or self.card, self.url, time.time(), to.versions, to.signer)
 
     # Its card
 
@@ -288,25 +287,20 @@ def _grpc_address(base: str, port: int) -> str:
 class AgentRouter(Router):
     """Routes HTTP requests to an agent below a path of an app, which opens and closes it."""
 
-    def __init__(
-        self, app: Router, endpoints: AgentEndpoints, context: ServerContext, url: str | None
-    ) -> None:
-        url = f"{url}/{endpoints.path}" if url else None
+    def __init__(self, app: Router, endpoints: AgentEndpoints, context: ServerContext) -> None:
         super().__init__(
             endpoints.rpc(),
             endpoints.rest(),
-            endpoints.card_endpoint(url),
+            endpoints.card_endpoint(),
             rpc_path=context.rpc,
             limits=context.limits,
             jwks=context.jwks,
-            screen=endpoints.screen(url),
+            screen=endpoints.screen(),
             authenticator=endpoints.authenticator,
             is_card_public=endpoints.agent.is_card_public,
         )
         self.endpoints = endpoints
         self.files = endpoints.files_endpoint()
-        endpoints.service.address = url or ""
-        self._at = url
         self.unread = context.unread
         self.is_open = True  # the app opens before it asks us
         self._app = app
@@ -317,7 +311,7 @@ class AgentRouter(Router):
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
         """An endpoint for another card of this agent: as some callers see it."""
-        return self.endpoints.card_endpoint(self._at, card)
+        return self.endpoints.card_endpoint(card)
 
     def answer_as(
         self, request: HttpRequest, caller: Caller

@@ -6,6 +6,7 @@ from ..engine.skills import Agent, AgentDefinition, definition_of
 from ..protocol.v1 import codec as v1
 from ..server import HttpRequest, HttpResponse
 from ..server.http import CARD_PATH, CatalogEntry, catalog_answer
+from .address import PublicAddress
 from .endpoints import AgentEndpoints
 
 __all__ = ["AgentListing"]
@@ -17,7 +18,7 @@ class AgentListing:
     def __init__(
         self,
         agents: Callable[[], Mapping[str, AgentEndpoints]],
-        address: Callable[[], str],
+        address: PublicAddress,
     ) -> None:
         """`agents` gives those below a path, by that path."""
         self._agents = agents
@@ -41,7 +42,7 @@ class AgentListing:
         @directory.skill
         def agents() -> dict[str, list[dict[str, str]]]:
             """List the agents served at this address, and where their cards are."""
-            return {"agents": self.entries(self._address())}
+            return {"agents": self.entries(self._address.base)}
 
         return definition_of(directory)
 

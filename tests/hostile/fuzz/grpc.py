@@ -240,7 +240,7 @@ class Grpc(AppTarget):
     async def attack(self, data: bytes) -> None:
         tape = Tape(data)
         said = connection(tape)
-        wire, link = Wire(), Http2Connection(self.app._grpc)
+        wire, link = Wire(), Http2Connection(self.app._grpc.server)
         link.connection_made(wire)
         at = tape.number(len(said) + 1) if tape.is_one_in(4) else 0
         for piece in (said[:at], said[at:]):

@@ -106,6 +106,10 @@ class Router(abc.ABC):
             ]
         )
 
+    def has_path(self, path: str) -> bool:
+        """Return whether a path is one of the router's own, so that no agent can be below it."""
+        return path in self._public or (self.files is not None and path == "/files")
+
     def mount(self, prefix: str, answer: "Mounted") -> None:
         """Have another answer requests to a path and all below it. It asks by itself who calls."""
         self._mounts.append((prefix, answer))
