@@ -221,8 +221,8 @@ def _said(one: Task) -> str:
     What it said in an earlier state is in its history, and not shown: a question that is answered,
     or "thinking" of a task that has ended.
     """
-    messages = [one.status.message] if one.status.message is not None else []
-    for part in [part for found in (*messages, *one.artifacts) for part in found.parts]:
+    parts = list(one.status.message.parts) if one.status.message is not None else []
+    for part in [*parts, *(part for artifact in one.artifacts for part in artifact.parts)]:
         if isinstance(part.text, str):
             found = next((line for line in part.text.splitlines() if line.strip()), "")
         elif part.data is not msgspec.UNSET:
