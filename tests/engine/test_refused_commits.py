@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
+from accord.engine.ownership import audit
 from accord.store.postgres import PostgresStore
-from tests.engine.processes import Memory, Process, message, text_of, until
+from tests.engine.processes import Memory, Process, message, reaches, text_of, until
 from tests.postgres import execute, schema_url
 from tests.reliability.ways import Refused
 
@@ -143,3 +144,29 @@ async def test_a_task_that_nobody_owns_after_a_refused_commit_is_gone_on_with(
         go_on.set()
         state = "TASK_STATE_COMPLETED" if is_durable else "TASK_STATE_FAILED"
         assert (await sending)["status"]["state"] == state
+
+
+@pytest.mark.parametrize("its_process", ["stops", "believes that it owns it"])
+async def test_a_task_that_is_worked_on_and_has_no_owner_is_found_by_an_audit(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, its_process: str
+) -> None:
+    """Nobody's death shows it, and no commit of its former owner is refused."""
+    monkeypatch.setattr(audit, "AUDIT_S", 0.2)
+    agent, calls = Agent("Talks"), list[str]()
+
+    @agent.skill(durable=True)
+    async def talk(text: str) -> str:
+        calls.append(text)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+        return f"{text} done"
+
+    async with asyncio.timeout(SECONDS), shared.process(agent) as other:
+        async with shared.process(agent) as owner:
+            task_id = (await owner.send(message("one", returnImmediately=True)))["id"]
+            await until(lambda: calls)
+            await owner.app._engine.tasks.flush()
+            shared.take_away(owner, task_id)
+            if its_process != "stops":
+                await until(lambda: len(calls) == 2)
+        assert text_of(await reaches(other, task_id, "TASK_STATE_COMPLETED")) == "one done"

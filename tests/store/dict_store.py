@@ -324,7 +324,8 @@ class DictStore:
             is_late = is_late and not record.due_ms
             if record.owner in self.shelf.living or skills is None or len(found) == limit:
                 continue
-            if not record.owner and not is_late:
+            is_left = can.unowned and not record.due_ms and record.state in (1, 2)
+            if not record.owner and not is_late and not is_left:
                 continue
             if not is_late and record.state in (INPUT_REQUIRED, *ENDED) and not task.posts:
                 record.owner = 0

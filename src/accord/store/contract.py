@@ -319,6 +319,9 @@ class Can(NamedTuple):
     format: int
     # Tasks that have waited longer for their client are taken up too, to be failed.
     unanswered_ms: int = FOREVER_MS
+    # Tasks that are worked on and that nobody owns are taken up too. No process leaves one so; an
+    # administrator's SQL may. Looking for them takes longer, so it is not asked for every second.
+    unowned: bool = False
 
 
 class Owned(NamedTuple):
@@ -501,7 +504,8 @@ class Store(Protocol):
 
         Those that wait for input have nothing to be taken up: they are left without an owner, and
         whoever gets their answer claims them. Tasks nobody has answered for `can.unanswered_ms`
-        come too, unless they have a `due_ms`.
+        come too, unless they have a `due_ms`. With `can.unowned` so do those that are worked on and
+        have neither an owner nor a `due_ms`.
         """
         ...
 

@@ -54,6 +54,7 @@ from .rules import (
     PIECE_BYTES,
     PIECE_ROWS,
     WAITING,
+    WORKED_ON,
     is_released,
     log_overwritten,
 )
@@ -80,6 +81,11 @@ class _Task(msgspec.Struct, gc=False):
         if not has_artifacts:
             record.artifacts = b"[]"
         return record
+
+
+def _is_unowned(record: Record) -> bool:
+    """Whether a task is worked on, and by nobody."""
+    return not record.owner and not record.due_ms and record.state in WORKED_ON
 
 
 def _pos(row: Row) -> int:
@@ -478,7 +484,12 @@ class MemoryStore:
             for task in state.older(WAITING, unanswered_ms, can.agents)
             if not task.record.due_ms
         }
-        candidates = sorted({*state.orphaned(), *unanswered})
+        unowned = {
+            task.record.key
+            for task in (state.tasks.values() if can.unowned else ())
+            if _is_unowned(task.record)
+        }
+        candidates = sorted({*state.orphaned(), *unanswered, *unowned})
         await asyncio.sleep(0)  # others come in between, as between two statements of a database
         for key in candidates:
             if len(found) == limit:
@@ -487,7 +498,7 @@ class MemoryStore:
             if task is None or task.record.owner in state.living:
                 continue
             record, owner = task.record, task.record.owner
-            if not owner and (
+            if not (owner or (can.unowned and _is_unowned(record))) and (
                 record.due_ms or record.state not in WAITING or record.at_ms >= unanswered_ms
             ):
                 continue  # it was answered, or given up, a moment ago

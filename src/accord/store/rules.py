@@ -11,6 +11,7 @@ __all__ = [
     "PIECE_BYTES",
     "PIECE_ROWS",
     "WAITING",
+    "WORKED_ON",
     "is_full_piece",
     "is_released",
     "log_overwritten",
@@ -19,6 +20,7 @@ __all__ = [
 log_ = logging.getLogger("accord")
 
 ENDED = (3, 4, 5, 7)  # completed, failed, canceled, rejected
+WORKED_ON = (1, 2)  # submitted, working
 INPUT_REQUIRED = 6
 WAITING = (6, 8)  # for their client: input-required, auth-required
 

@@ -34,6 +34,11 @@ class OwnershipAudit:
         self._next_s = 0.0
         self._unknown: dict[int, int] = {}  # in the last list: key and position
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for the next list."""
+        return self._tasks.loop.time() >= self._next_s
+
     async def check(self) -> None:
         """Called every second: look if it is time to, or if an answer of the store was lost.
 
@@ -41,12 +46,12 @@ class OwnershipAudit:
             Unavailable: The store can't be read.
         """
         directory = self._tasks.directory
-        now_s = self._tasks.loop.time()
-        if now_s < self._next_s and not directory.may_own_more and not self._unknown:
+        is_due = self.is_due
+        if not is_due and not directory.may_own_more and not self._unknown:
             return
-        is_due, directory.may_own_more = now_s >= self._next_s, False
+        directory.may_own_more = False
         if is_due:
-            self._next_s = now_s + AUDIT_S
+            self._next_s = self._tasks.loop.time() + AUDIT_S
         try:
             await self._check(directory.slots() if is_due else [])
         except BaseException:

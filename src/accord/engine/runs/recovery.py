@@ -87,7 +87,8 @@ class Recovery:
             return
         room = self._engine.limits.tasks - len(self._tasks.working)
         if room > 0:
-            await self._take_up_all(await self._orphans(is_clock_sure, room))
+            is_audit = self._audit.is_due
+            await self._take_up_all(await self._orphans(is_clock_sure, room, unowned=is_audit))
             await self._audit.check()
         now = self._tasks.loop.time()
         for retry in [retry for retry in self._retries if retry[0] <= now]:
@@ -129,7 +130,9 @@ class Recovery:
         """Whether this task is tried again later."""
         return any(waiting.key == log.key for _, waiting in self._retries)
 
-    async def _orphans(self, is_clock_sure: bool = True, limit: int = sys.maxsize) -> list[Record]:
+    async def _orphans(
+        self, is_clock_sure: bool = True, limit: int = sys.maxsize, *, unowned: bool = True
+    ) -> list[Record]:
         """The tasks of dead processes, and those nobody has answered in time; ours now. All of
         them: comparing them shows which was at work when its process died.
 
@@ -144,6 +147,7 @@ class Recovery:
             {name: list(agent.skills) for name, agent in engine.runs.agents.items()},
             FORMAT,
             self._unanswered_ms,
+            unowned,
         )
         count = _AT_ONCE
         try:

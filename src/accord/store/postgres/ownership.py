@@ -5,7 +5,7 @@ from typing import Any
 
 from ..clock import FOREVER_MS
 from ..contract import ANY_FORMAT, Can, Namespace, Owned, Record
-from ..rules import ENDED, INPUT_REQUIRED, WAITING
+from ..rules import ENDED, INPUT_REQUIRED, WAITING, WORKED_ON
 from .claims import claim_sql
 from .clock import NOW_MS
 from .logs import PostgresLogs
@@ -19,6 +19,11 @@ _ENDED = ", ".join(map(str, ENDED))
 _WAITING = ", ".join(map(str, WAITING))
 _ORPHANED = (
     "t.owner IS NOT NULL AND t.owner = ANY ($1::bigint[]) AND t.namespace IN "
+    "(SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($2::text[]))"
+)
+_UNOWNED = (
+    f"t.owner IS NULL AND t.due_ms IS NULL AND t.state IN ({', '.join(map(str, WORKED_ON))}) "
+    "AND $1::bigint IS NULL AND t.namespace IN "
     "(SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($2::text[]))"
 )
 # By the statement's time: an index serves that, and it is never ahead of the clock.
@@ -148,6 +153,8 @@ class PostgresOwnership:
                 "(SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($2::text[]))"
             )
             keys |= await self._take(waiting, limit - len(keys), can, can.unanswered_ms)
+        if len(keys) < limit and can.unowned:
+            keys |= await self._take(_UNOWNED, limit - len(keys), can, None)
         return await self._taken(keys)
 
     async def due(self, limit: int, can: Can) -> list[Record]:

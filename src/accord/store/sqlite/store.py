@@ -45,7 +45,7 @@ from ..faults import Faults
 from ..file_index import FileIndex
 from ..parts import TASKS
 from ..push import PushStore
-from ..rules import ENDED, INPUT_REQUIRED, WAITING
+from ..rules import ENDED, INPUT_REQUIRED, WAITING, WORKED_ON
 from .commit import Batch, Commit
 from .database import SqliteDatabase, WriterThread
 from .file_index import SqliteFileIndex
@@ -96,6 +96,10 @@ _OWNED = (
     "WHERE namespace IN (SELECT namespace FROM namespaces) AND state IN (1, 2, 6, 8) AND owner=?"
 )
 _UNANSWERED = OLD + " AND due_ms IS NULL"
+_UNOWNED = (
+    "SELECT key FROM tasks WHERE namespace IN (SELECT namespace FROM namespaces) "
+    f"AND state IN {WORKED_ON} AND owner IS NULL AND due_ms IS NULL ORDER BY key"
+)
 _DUE = "SELECT key FROM tasks WHERE due_ms<=? AND owner IS NULL ORDER BY due_ms"
 _GIVE_BACK = "UPDATE tasks SET owner=NULL WHERE key=? AND owner=? AND pos=? AND posts=heard"
 _BY_ID = f"SELECT {COLUMNS} FROM tasks WHERE namespace=? AND id=?"
@@ -584,6 +588,9 @@ class SqliteStore:
                 while len(found) < limit and (row := unanswered.fetchone()) is not None:
                     if row[0] not in self._claimed:
                         self._take_up(db, row[0], can, found)
+            for (key,) in db.execute(_UNOWNED).fetchall() if can.unowned else ():
+                if len(found) < limit and key not in self._claimed:
+                    self._take_up(db, key, can, found)
         return found
 
     def _has_dead_owner(self, db: sqlite3.Connection, key: int) -> bool:

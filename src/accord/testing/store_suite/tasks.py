@@ -457,6 +457,21 @@ async def orphans_of_another_agent_or_a_newer_format_are_left(box: Box) -> None:
 
 
 @check
+async def what_is_worked_on_and_has_no_owner_is_taken_up_when_asked_for(box: Box) -> None:
+    """Nobody's death would ever show it. What sleeps is left until it is due."""
+    await box.commit(
+        box.create(leaves=Leaves.IDLE, state=WORKING),
+        box.create("sleeps", leaves=Leaves.IDLE, state=WORKING, due_ms=1 << 50),
+        box.create("waits", leaves=Leaves.IDLE, state=INPUT_REQUIRED),
+        box.create("ours", state=WORKING),
+    )
+    assert await box.store.orphans(9, can()) == []
+    (found,) = await box.store.orphans(9, can(unowned=True))
+    assert (found.id, found.owner, found.died_ms) == ("t1", box.store.replica, 0)
+    assert await box.store.orphans(9, can(unowned=True)) == []
+
+
+@check
 async def an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> None:
     """In a file nobody else will ever come for it, so it is given out, to be failed."""
     await box.commit(box.create(skill="gone"))
