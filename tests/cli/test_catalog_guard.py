@@ -92,12 +92,22 @@ async def test_a_client_is_not_led_into_our_network(way, monkeypatch):
 
 
 @pytest.mark.usefixtures("outside", "alone")
-@pytest.mark.parametrize("way", CATALOGS)
-async def test_the_command_line_is_not_led_there_either(way, monkeypatch):
-    """By catalogs, which nobody has chosen. An agent of a catalog is one that the user names."""
+@pytest.mark.parametrize("way", ["a card", "a card, by a name", *CATALOGS, "an interface"])
+@pytest.mark.parametrize("words", [["send"], ["card", "get"], ["check"], ["task", "list"]], ids=str)
+async def test_the_command_line_is_not_led_there_either(words, way, monkeypatch):
+    """The user gives the name of an agent. Its address is the catalog's word."""
     async with _catalog_outside(way, monkeypatch) as (url, inside):
-        words = ["send", "catalog:a", "hello", "--catalog", url]
+        words = [*words, "catalog:a", *["hello"] * (words == ["send"]), "--catalog", url]
         done = await asyncio.to_thread(CliRunner().invoke, main, words)
-        assert done.exit_code == 3
-        assert "no public address" in done.output
         assert inside.requests == []
+        if way != "an interface" or words[0] in ("send", "task"):  # the others have the card
+            assert done.exit_code == 3
+            assert "no public address" in done.output
+
+
+@pytest.mark.usefixtures("outside", "alone")
+async def test_a_catalog_in_our_network_may_name_agents_there():
+    async with scripted(_inside) as inside:
+        words = ["send", "catalog:a", "hello", "--catalog", inside.url]
+        done = await asyncio.to_thread(CliRunner().invoke, main, words)
+        assert done.exit_code == 0, done.output

@@ -21,6 +21,7 @@ from ..model import (
     Unauthenticated,
     UnsupportedOperation,
 )
+from ..net import Guard
 from ..protocol import lenient
 from ..protocol.v1 import codec as v1
 from .advice import Failure, advised
@@ -58,7 +59,7 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
     agent_words(target, words, 0, "one URL is enough")
     try:
         found, faults, used, listed = asyncio.run(_get(target, extended, validate))
-        signature = asyncio.run(_signature(target.url, found))
+        signature = asyncio.run(_signature(target, found))
     except (A2AError, AgentFault) as error:
         raise advised(
             error, target.url, binding=target.binding, has_credential=target.has_credential
@@ -115,12 +116,12 @@ async def _listed(agent: Client, url: str) -> list[ListedAgent]:
     return catalog.agents if len(catalog.agents) > 1 else []
 
 
-async def _signature(url: str, found: AgentCard) -> str:
+async def _signature(target: AgentTarget, found: AgentCard) -> str:
     """What is known of the card's signatures; by keys of its own origin."""
     if not found.signatures:
         return "absent"
     try:
-        await _fetch(url, auth.Trust(at_origin=True))
+        await _fetch(target.url, auth.Trust(at_origin=True), target.guard)
     except (A2AError, AgentFault, ValueError) as error:
         echo(f"Warning: {error}", err=True)
         return "unverifiable"
@@ -196,8 +197,9 @@ def verify(where: str, keys: str | None, key_urls: tuple[str, ...], output: str)
     echo(style(found.name, bold=True), f" {found.version}: the signature holds")
 
 
-async def _fetch(url: str, trust: "auth.Trust | None" = None) -> AgentCard:
-    async with connect(url, auth=login_at(url), retry=NO_RETRY, verify=trust) as agent:
+async def _fetch(url: str, trust: "auth.Trust", guard: Guard | None = None) -> AgentCard:
+    client = connect(url, auth=login_at(url), retry=NO_RETRY, verify=trust, guard=guard)
+    async with client as agent:
         return agent.card
 
 

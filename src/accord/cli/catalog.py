@@ -8,39 +8,48 @@ import functools
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 
 from ..client.discovery import CATALOG_PLACE, ByOrigin, CatalogFault, ListedAgent, walk_catalog
-from ..net import AgentFault, Http, Network, Proxies, Request, client_tls, origin_of
+from ..net import AgentFault, Guard, Http, Network, Proxies, Request, client_tls, origin_of
 from .advice import Failure
 
-__all__ = ["CATALOG", "resolve_reference"]
+__all__ = ["CATALOG", "ResolvedCard", "resolve_reference"]
 
 CATALOG = "catalog:"
 MAX_BYTES = 8 << 20
 TIMEOUT_S = 10.0
 
 
-def resolve_reference(reference: str, catalog: str, ca: str | None = None) -> str:
-    """Return the card that an entry of the catalog names: its address, or a file. Anything but
-    `catalog:NAME` is returned as it is, and sent nowhere.
+class ResolvedCard(NamedTuple):
+    """The card that a catalog names: its address, or a file; and which addresses may be connected
+    to for it.
+    """
+
+    place: str
+    guard: Guard | None = None
+
+
+def resolve_reference(reference: str, catalog: str, ca: str | None = None) -> ResolvedCard:
+    """Return the card that an entry of the catalog names. Anything but `catalog:NAME` is returned
+    as it is, and sent nowhere.
 
     Raises:
         click.UsageError: No catalog is set.
         Failure: It can't be read, or has no such agent; says which it has.
     """
     if not reference.startswith(CATALOG):
-        return reference
+        return ResolvedCard(reference)
     name = reference.removeprefix(CATALOG)
     if not catalog:
         raise click.UsageError(
             f"{reference} is an entry of a catalog; name the catalog with --catalog or "
             "A2ACLI_CATALOG"
         )
-    agents = asyncio.run(_agents(catalog, ca))
+    agents, guard = asyncio.run(_agents(catalog, ca))
     found = [agent for agent in agents if name.lower() in _names(agent)]
     if not found:
         have = ", ".join(sorted(map(_shown, agents))) or "none"
@@ -53,7 +62,13 @@ def resolve_reference(reference: str, catalog: str, ca: str | None = None) -> st
             f"{catalog} has several agents {name!r}; give one's identifier: {ids}",
             code="A2ACLI_ERR_CARD_NOT_FOUND",
         )
-    return _card_of(found[0], catalog)
+    is_at_catalog = bool(found[0].url) and _has_origin(found[0].url, catalog)
+    return ResolvedCard(_card_of(found[0], catalog), None if is_at_catalog else guard)
+
+
+def _has_origin(url: str, catalog: str) -> bool:
+    """Whether an agent is at the address that the user gave for the catalog."""
+    return "://" in catalog and origin_of(url) == origin_of(catalog)
 
 
 def _card_of(agent: ListedAgent, catalog: str) -> str:
@@ -82,9 +97,10 @@ def _shown(agent: ListedAgent) -> str:
     return agent.name or "(no name)"
 
 
-async def _agents(catalog: str, ca: str | None) -> list[ListedAgent]:
-    """The agents of a catalog, and of those it names. A catalog of a public host is a stranger's
-    word: those it names are in no private network. What a file names is up to its owner.
+async def _agents(catalog: str, ca: str | None) -> tuple[list[ListedAgent], Guard | None]:
+    """The agents of a catalog and of those it names, and what their addresses are checked with. A
+    catalog of a public host is a stranger's word: what it names is in no private network. What a
+    file names is up to its owner.
     """
     tls = client_tls(ca) if ca is not None else None
 
@@ -97,7 +113,8 @@ async def _agents(catalog: str, ca: str | None) -> list[ListedAgent]:
         if "://" in place:
             http.origin = origin_of(place)
         found = walk_catalog(functools.partial(_read, http), place)
-        return [agent async for agent in found if agent is not None]
+        agents = [agent async for agent in found if agent is not None]
+        return agents, await http.guard() if http.origin else None
     except CatalogFault as error:
         raise Failure(f"{catalog}: {error}", code="A2ACLI_ERR_CARD_INVALID") from None
     except AgentFault as error:

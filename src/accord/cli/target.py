@@ -19,7 +19,7 @@ from ..model import (
     Unauthenticated,
     VersionNotSupported,
 )
-from ..net import client_tls, may_be_set
+from ..net import Guard, client_tls, may_be_set
 from ..protocol import PREVIEW_NUMBERS, SPOKEN, is_old
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
@@ -64,6 +64,7 @@ class AgentTarget(msgspec.Struct):
     poll_s: float | None = None
     retry_max_time: float | None = None
     catalog: str = ""  # where catalog:NAME is looked up
+    guard: Guard | None = None  # for addresses that a stranger's catalog gave
     named: str = ""  # the agent as it was typed, if that was not its address
     typed_card: bool = False  # with --agent-card; else the address is the first word
     from_folder: tuple[str, ...] = ()  # what the nearest .env decides of where credentials go
@@ -159,6 +160,7 @@ class AgentTarget(msgspec.Struct):
             "ca": self.ca if tls is None else None,
             "ssl": tls,
             "previews": self.previews,
+            "guard": self.guard,
         }
 
     def tls(self) -> ssl.SSLContext | None:
@@ -394,7 +396,8 @@ def agent_words(target: AgentTarget, words: tuple[str, ...], most: int, what: st
         raise click.UsageError("say which agent: its URL, or --agent-card")
     if target.url.startswith(CATALOG):
         target.named = target.url
-        target.url = resolve_reference(target.url, target.catalog, target.ca)
+        entry = resolve_reference(target.url, target.catalog, target.ca)
+        target.url, target.guard = entry.place, entry.guard
     if len(rest) > most:
         raise click.UsageError(f"one word too many: {rest[most]!r}; {what}")
     return rest
