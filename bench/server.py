@@ -70,13 +70,18 @@ class Server:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  written by the process until it ends
         self._folder = tempfile.TemporaryDirectory(prefix="accord-bench-")
 
+    @property
+    def store(self) -> str:
+        """The address of its store on disk, if it has one."""
+        return f"sqlite:///{self._folder.name}/tasks.db"
+
     def _command(self) -> list[str]:
         script = {"sdk": "sdk_server.py", "raw": "raw_server.py"}.get(
             self.column, "accord_server.py"
         )
         store = {
             "memory": ["memory://"],
-            "sqlite": [f"sqlite:///{self._folder.name}/tasks.db"],
+            "sqlite": [self.store],
         }.get(self.column, [])
         grpc = [str(self.grpc_port)] if self.grpc_port is not None else []
         return [sys.executable, str(SERVERS / script), str(self.port), *store, *grpc]

@@ -478,15 +478,27 @@ class DictStore:
         states = dict(Counter(task.record.state for task in tasks))
         return Stats(states, sum(len(t.log) for t in tasks), len(self.shelf.used), 0)
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
-        found = [
-            Ended(one.record.at_ms, one.record.key, one.record.created_ms, one.record.state)
-            for one in self.shelf.tasks.values()
-            if one.record.state in ENDED
-            and (one.record.at_ms, one.record.key) > after
-            and agent in ("", one.record.namespace.agent)
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+        groups: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
+        for one in self._ended(agent, from_ms, to_ms):
+            took = max(0, one.at_ms - one.created_ms)
+            less = max(0, took.bit_length() - 7)
+            kind = (one.at_ms // 60_000 * 60_000, one.state, took >> less << less)
+            groups.setdefault(kind, []).append((took, one.at_ms, one.key))
+        return [Ended(*kind, len(of), *max(of)) for kind, of in groups.items()]
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        return len(self._ended(agent, from_ms, to_ms))
+
+    def _ended(self, agent: str, from_ms: int, to_ms: int) -> list[Record]:
+        records = [one.record for one in self.shelf.tasks.values()]
+        return [
+            one
+            for one in records
+            if one.state in ENDED
+            and from_ms <= one.at_ms < to_ms
+            and agent in ("", one.namespace.agent)
         ]
-        return sorted(found)[:limit]
 
     async def stored(self, agent: str, caller: str) -> int:
         whose = agent, caller

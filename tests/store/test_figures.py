@@ -30,9 +30,9 @@ async def seen(figures: Figures, since_ms: int) -> tuple[int, int]:
 
 async def test_every_task_is_counted_once_however_often_one_looks(box, monkeypatch):
     """Also those that end between two looks, and those from before the first look, when a longer
-    time is asked for; a page of the store is smaller than what there is.
+    time is asked for; one reading of the store is shorter than the time that is asked for.
     """
-    monkeypatch.setattr("accord.console.figures.PAGE", 3)
+    monkeypatch.setattr("accord.console.figures.HOUR_MS", 3 * MINUTE_MS)
     now = box.store.now_ms()
     figures = Figures(box.store, lambda: "")
     await end(box, *((now - n * 7_000, 10, COMPLETED) for n in range(1, 11)))
@@ -41,7 +41,7 @@ async def test_every_task_is_counted_once_however_often_one_looks(box, monkeypat
     for _ in range(2):
         assert await seen(figures, now - HOUR_MS) == (11, 1)
     assert await seen(figures, now - 24 * HOUR_MS) == (12, 1)
-    await end(box, (now - 1, 10, FAILED))
+    await end(box, (box.store.now_ms(), 10, FAILED))
     assert await seen(figures, now - HOUR_MS) == (12, 2)
     assert await seen(figures, now - 24 * HOUR_MS) == (13, 2)
     # whoever looks for the first time finds the same: another replica, or this one after a restart
@@ -57,3 +57,17 @@ async def test_shares_of_durations_are_right_to_a_few_percent(box):
     assert share_of(minutes, 0.95) == pytest.approx(9_500, rel=0.03)
     assert max(one for minute in minutes for one in minute.slowest)[0] == 10_000
     assert share_of([], 0.5) is None
+
+
+async def test_what_is_committed_late_is_counted_when_its_minute_is_old_enough(box, monkeypatch):
+    """As after an outage of the store: what ended in it appears later, with its own time."""
+    now = box.store.now_ms()
+    at = now - now % MINUTE_MS - 30 * MINUTE_MS
+    figures = Figures(box.store, lambda: "")
+    await end(box, (at + 1, 10, COMPLETED))
+    monkeypatch.setattr("accord.console.figures.LATE_MS", HOUR_MS)
+    assert await seen(figures, now - HOUR_MS) == (1, 0)
+    await end(box, (at + 2, 20, FAILED), (at - MINUTE_MS, 30, FAILED))
+    monkeypatch.setattr("accord.console.figures.LATE_MS", 2 * MINUTE_MS)
+    for _ in range(2):
+        assert await seen(figures, now - HOUR_MS) == (3, 2)

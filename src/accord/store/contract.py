@@ -272,12 +272,15 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Ended(NamedTuple):
-    """When a task was made and when it ended, and in which state."""
+    """Tasks that ended in one state within a minute, and took about equally long."""
 
-    at_ms: int
-    key: int
-    created_ms: int
+    minute_ms: int
     state: int
+    took_ms: int  # rounded down to seven binary digits: `rules.rough_ms`
+    tasks: int  # how many
+    longest_ms: int  # how long one of them took that took longest
+    at_ms: int  # when that one ended
+    key: int
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -594,10 +597,14 @@ class Store(Protocol):
         """
         ...
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
-        """Return when tasks were made and ended, and how, the first to end first: at most `limit`
-        of them behind a place (`at_ms`, `key`), of an agent, or of all agents if it is empty.
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+        """Return the tasks that ended from a time to before another, of an agent, or of all agents
+        if it is empty: by minute, state and duration, in no order.
         """
+        ...
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        """Return how many tasks these are, for less than reading them costs."""
         ...
 
     async def stats(self) -> Stats: ...

@@ -51,12 +51,14 @@ from .push import PushStore
 from .rules import (
     ENDED,
     INPUT_REQUIRED,
+    MINUTE_MS,
     PIECE_BYTES,
     PIECE_ROWS,
     WAITING,
     WORKED_ON,
     is_released,
     log_overwritten,
+    rough_ms,
 )
 from .samples import MemorySamples, SampleStore
 
@@ -628,18 +630,34 @@ class MemoryStore:
             total = sum(self._state.tasks[key].record.state == query.state for key in keys)
         return Page(tasks=found, total=total, next=next_)
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
-        found: list[Ended] = []
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+        counts: Counter[tuple[int, int, int]] = Counter()
+        longest: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+        tasks = self._state.tasks
+        for state, places in self._ended_between(agent, from_ms, to_ms):
+            for at_ms, key in places:
+                took = max(0, at_ms - tasks[key].record.created_ms)
+                kind = (at_ms - at_ms % MINUTE_MS, state, rough_ms(took))
+                counts[kind] += 1
+                one = (took, at_ms, key)
+                if one > longest.get(kind, (-1, 0, 0)):
+                    longest[kind] = one
+        return [Ended(*kind, count, *longest[kind]) for kind, count in counts.items()]
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        found = self._ended_between(agent, from_ms, to_ms)
+        return sum(len(places) for _, places in found)
+
+    def _ended_between(
+        self, agent: str, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[int, list[Place]]]:
         for space, index in self._state.indexes.items():
             if agent not in ("", space.agent):
                 continue
             for state in ENDED:
                 places = index.by_state.get(state, [])
-                first = bisect_right(places, after)
-                for at_ms, key in places[first : first + limit]:
-                    made_ms = self._state.tasks[key].record.created_ms
-                    found.append(Ended(at_ms, key, made_ms, state))
-        return sorted(found)[:limit]
+                first = bisect_left(places, (from_ms, -1))
+                yield state, places[first : bisect_left(places, (to_ms, -1))]
 
     def _asked(self, query: Query) -> list[_Index]:
         if query.namespace is None:

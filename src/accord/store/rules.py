@@ -29,6 +29,29 @@ PIECE_ROWS = 256
 PIECE_BYTES = 4 << 20
 
 
+MINUTE_MS = 60_000
+_DIGITS = 7  # of a duration: it is right to less than 2 %
+_LONGEST = 24  # more digits than those, beyond which all durations are alike
+
+
+def rough_ms(took_ms: int) -> int:
+    """Return a duration rounded down, so that few differ."""
+    took_ms = max(took_ms, 0)
+    less = min(max(took_ms.bit_length() - _DIGITS, 0), _LONGEST)
+    return took_ms >> less << less
+
+
+def rough_sql(took: str) -> str:
+    """Return the same as an expression of SQL, made of one that is a duration."""
+    steps = "".join(
+        f"WHEN {took}<{1 << _DIGITS + n} THEN ({took})>>{n}<<{n} " for n in range(1, _LONGEST)
+    )
+    return (
+        f"CASE WHEN {took}<0 THEN 0 WHEN {took}<{1 << _DIGITS} THEN {took} {steps}"
+        f"ELSE ({took})>>{_LONGEST}<<{_LONGEST} END"
+    )
+
+
 def is_full_piece(rows: Sequence[Row]) -> bool:
     """Whether these rows of one task are as many as one `read` returns: there may be more."""
     return len(rows) >= PIECE_ROWS or sum(len(row.data) for row in rows) > PIECE_BYTES

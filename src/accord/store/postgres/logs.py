@@ -21,7 +21,7 @@ from ..rules import PIECE_BYTES, PIECE_ROWS
 from .admin import count
 from .clock import NOW_MS
 from .namespaces import number
-from .pages import ended, page
+from .pages import count_ended, ended, page
 from .rows import record_of, select
 from .session import Session
 
@@ -156,8 +156,11 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
     async def page(self, query: Query) -> Page:
         return await page(self._db.fetch, self._db.options.schema, query)
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
-        return await ended(self._db.fetch, self._db.options.schema, agent, after, limit)
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+        return await ended(self._db.fetch, self._db.options.schema, agent, from_ms, to_ms)
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        return await count_ended(self._db.fetch, self._db.options.schema, agent, from_ms, to_ms)
 
     async def stored(self, agent: str, caller: str) -> int:
         rows = await self._db.fetch(_STORED, agent, caller)

@@ -6,40 +6,53 @@ entries of the best one are read: such a page may be short, or empty, and its `n
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..contract import Ended, Page, Query
-from ..rules import ENDED
+from ..rules import ENDED, MINUTE_MS, rough_sql
 from .namespaces import number
 from .rows import record_of, select
 
-__all__ = ["SCAN", "ended", "page"]
+__all__ = ["SCAN", "count_ended", "ended", "page"]
 
 SCAN = 10_000  # entries of an index that one page reads, and that one total counts
 _STATES = tuple(range(1, 9))
 _FAR = (1 << 63) - 1
 
 
-_ENDED = """
-SELECT t.at_ms, t.key, t.created_ms, t.state FROM unnest($1::smallint[]) AS s (state), LATERAL (
-  SELECT at_ms, key, created_ms, state FROM {s}.tasks t
-  WHERE t.state = s.state AND t.at_ms >= $2 AND (t.at_ms, t.key) > ($2, $3){agent}
-  ORDER BY t.at_ms, t.key LIMIT $4
-) AS t ORDER BY t.at_ms, t.key LIMIT $4"""
-_OF_AGENT = " AND namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $5)"
+_TOOK = "greatest(at_ms - created_ms, 0)"
+_ENDED = f"""
+SELECT at_ms / {MINUTE_MS}, state, {rough_sql("at_ms - created_ms")}, count(*),
+  max(ARRAY[{_TOOK}, at_ms, key]) FROM {{s}}.tasks
+WHERE state = ANY ($1::smallint[]) AND at_ms >= $2 AND at_ms < $3{{agent}} GROUP BY 1, 2, 3"""
+_COUNT_ENDED = """
+SELECT count(*) FROM {s}.tasks
+WHERE state = ANY ($1::smallint[]) AND at_ms >= $2 AND at_ms < $3{agent}"""
+_OF_AGENT = " AND namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $4)"
+
+Fetch: TypeAlias = Callable[..., Awaitable[list[Any]]]
 
 
-async def ended(
-    fetch: Callable[..., Awaitable[list[Any]]],
-    schema: str,
-    agent: str,
-    after: tuple[int, int],
-    limit: int,
-) -> list[Ended]:
-    """Return when tasks behind a place were made and ended, the first to end first."""
-    sql = _ENDED.replace("{agent}", _OF_AGENT if agent else "").replace("{s}", schema)
-    rows = await fetch(sql, list(ENDED), *after, limit, *([agent] if agent else []))
-    return [Ended(*row) for row in rows]
+async def ended(fetch: Fetch, schema: str, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+    """Return the tasks that ended between two times, by minute, state and duration."""
+    rows = await _fetch_ended(_ENDED, fetch, schema, agent, (from_ms, to_ms))
+    return [
+        Ended(minute * MINUTE_MS, state, took, count, *longest)
+        for minute, state, took, count, longest in rows
+    ]
+
+
+async def count_ended(fetch: Fetch, schema: str, agent: str, from_ms: int, to_ms: int) -> int:
+    """Return how many tasks ended between two times."""
+    rows = await _fetch_ended(_COUNT_ENDED, fetch, schema, agent, (from_ms, to_ms))
+    return int(rows[0][0])
+
+
+async def _fetch_ended(
+    sql: str, fetch: Fetch, schema: str, agent: str, times: tuple[int, int]
+) -> list[Any]:
+    sql = sql.replace("{agent}", _OF_AGENT if agent else "").replace("{s}", schema)
+    return await fetch(sql, list(ENDED), *times, *([agent] if agent else []))
 
 
 class _Plan:

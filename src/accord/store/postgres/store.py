@@ -148,8 +148,11 @@ class PostgresStore(PostgresReplica):
     async def page(self, query: Query) -> Page:
         return await self._logs.page(query)
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
-        return await self._logs.ended(agent, after, limit)
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
+        return await self._logs.ended(agent, from_ms, to_ms)
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        return await self._logs.count_ended(agent, from_ms, to_ms)
 
     async def stored(self, agent: str, caller: str) -> int:
         return await self._logs.stored(agent, caller)

@@ -15,15 +15,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..contract import Ended, Namespace, Page, Query, Record
-from ..rules import ENDED
+from ..rules import ENDED, MINUTE_MS, rough_sql
 from .rows import COLUMNS, COLUMNS_WITHOUT_ARTIFACTS, PLACE, record_of
 
-__all__ = ["SCAN", "ended", "page"]
+__all__ = ["SCAN", "count_ended", "ended", "page"]
 
 SCAN = 10_000  # entries of an index that one page reads, and that one total counts
 _FAR = (1 << 63) - 1
 _RUNNING = (1, 2)
 _NOT_RUNNING = "state NOT IN (1, 2)"  # as the indexes say it: else SQLite can't use them
+_ROUGH = rough_sql("at_ms-created_ms")
+# The columns behind `max` are those of the row that has it.
+_ENDED = f"state, at_ms/{MINUTE_MS}, {_ROUGH}, count(*), max(max(at_ms-created_ms, 0)), at_ms, key"
 
 Place: TypeAlias = tuple[int, int]  # (at_ms, key)
 Entry: TypeAlias = tuple[Any, ...]  # a place, then the columns that are still to be compared
@@ -75,26 +78,50 @@ def ended(
     db: sqlite3.Connection,
     namespaces: Mapping[Namespace, int],
     agent: str,
-    after: tuple[int, int],
-    limit: int,
+    from_ms: int,
+    to_ms: int,
 ) -> list[Ended]:
-    """Return when tasks behind a place were made and ended, the first to end first."""
+    """Return the tasks that ended between two times, by minute, state and duration."""
+    return [
+        Ended(minute * MINUTE_MS, state, *found)
+        for state, minute, *found in _ended_rows(
+            db, namespaces, agent, (from_ms, to_ms), _ENDED, f"GROUP BY 1, 2, {_ROUGH}"
+        )
+    ]
+
+
+def count_ended(
+    db: sqlite3.Connection,
+    namespaces: Mapping[Namespace, int],
+    agent: str,
+    from_ms: int,
+    to_ms: int,
+) -> int:
+    """Return how many tasks ended between two times."""
+    times = (from_ms, to_ms)
+    return sum(n for (n,) in _ended_rows(db, namespaces, agent, times, "count(*)", ""))
+
+
+def _ended_rows(
+    db: sqlite3.Connection,
+    namespaces: Mapping[Namespace, int],
+    agent: str,
+    times: tuple[int, int],
+    columns: str,
+    grouped: str,
+) -> Iterator[tuple[Any, ...]]:
     numbers = [number for space, number in namespaces.items() if agent in ("", space.agent)]
     if not numbers:
-        return []
+        return
+    # Without a namespace to compare, what is counted is in the index.
     is_of_all = len(numbers) == len(namespaces)
     of_agent = "" if is_of_all else f"AND namespace IN ({','.join('?' * len(numbers))}) "
-    rows = [
-        db.execute(
-            "SELECT at_ms, key, created_ms, state FROM tasks INDEXED BY tasks_by_age WHERE "
-            f"folded=? AND state=? AND {_NOT_RUNNING} AND at_ms>=? AND (at_ms, key)>(?, ?) "
-            f"{of_agent}ORDER BY at_ms, key LIMIT ?",
-            (folded, state, after[0], *after, *([] if is_of_all else numbers), limit),
+    for state, folded in itertools.product(ENDED, (0, 1)):
+        yield from db.execute(
+            f"SELECT {columns} FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state=? "
+            f"AND {_NOT_RUNNING} AND at_ms>=? AND at_ms<? {of_agent}{grouped}",
+            (folded, state, *times, *([] if is_of_all else numbers)),
         )
-        for state, folded in itertools.product(ENDED, (0, 1))
-    ]
-    merged = heapq.merge(*(itertools.starmap(Ended, one) for one in rows))
-    return list(itertools.islice(merged, limit))
 
 
 def _plan(db: sqlite3.Connection, query: Query, namespace: int) -> _Plan:

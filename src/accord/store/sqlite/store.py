@@ -53,7 +53,7 @@ from .files import Watch, check_file, count, files_folder, hold, reason, unusabl
 from .keys import SqliteKeys
 from .logins import SqliteLogins
 from .logs import locate, read_rows
-from .pages import ended, page
+from .pages import count_ended, ended, page
 from .purge import OLD, purge
 from .pushes import SqlitePushes, TableAccess, has_pushes
 from .reading import Reading
@@ -465,11 +465,19 @@ class SqliteStore:
 
         return await self._in_lister(work)
 
-    async def ended(self, agent: str, after: tuple[int, int], limit: int) -> list[Ended]:
+    async def ended(self, agent: str, from_ms: int, to_ms: int) -> list[Ended]:
         def work() -> list[Ended]:
             namespaces = dict(self._namespaces)  # the writer's thread adds to it
             with self._snapshot() as db:
-                return ended(db, namespaces, agent, after, limit)
+                return ended(db, namespaces, agent, from_ms, to_ms)
+
+        return await self._in_lister(work)
+
+    async def count_ended(self, agent: str, from_ms: int, to_ms: int) -> int:
+        def work() -> int:
+            namespaces = dict(self._namespaces)
+            with self._snapshot() as db:
+                return count_ended(db, namespaces, agent, from_ms, to_ms)
 
         return await self._in_lister(work)
 

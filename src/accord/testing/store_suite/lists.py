@@ -177,27 +177,46 @@ async def the_operator_sees_all_namespaces(box: Box) -> None:
 
 
 @check
-async def what_ended_is_read_with_when_it_was_made(box: Box) -> None:
-    """The first to end first, whosever it is, no more than asked for, and on from a place; what
-    goes on is not in it.
-    """
-    first = box.create("long", at=1000)
-    await box.commit(
-        first,
-        box.create("quick", at=3000, state=FAILED),
-        box.create("open", at=4000, state=WORKING),
-    )
-    await box.commit(box.append(first, at=5000, state=COMPLETED, leaves=Leaves.END))
-    await box.commit(box.create("other", at=6000, state=COMPLETED, namespace=OTHER))
-    found = await box.store.ended("", (0, 0), 10)
-    assert [(one.at_ms, one.created_ms, one.state) for one in found] == [
-        (3000, 3000, FAILED),
-        (5000, 1000, COMPLETED),
-        (6000, 6000, COMPLETED),
+async def what_ended_is_counted_by_minute_state_and_duration(box: Box) -> None:
+    """Whosever it is, from a time to before another; what goes on is not in it."""
+    minute = 60_000
+    ends = [
+        ("a", minute, minute + 10, COMPLETED),
+        ("b", minute + 1, minute + 11, COMPLETED),
+        ("c", minute, minute + 11, COMPLETED),
+        ("d", minute, 2 * minute - 1, FAILED),
+        ("e", minute, 2 * minute - 2, FAILED),  # as long, to a hundredth
+        ("f", minute, 2 * minute, COMPLETED),
+        ("g", 2 * minute + 5, 2 * minute + 4, COMPLETED),  # by a clock that was set back
     ]
-    assert await box.store.ended("", (4000, 0), 10) == found[1:]
-    assert await box.store.ended("", (0, 0), 2) == found[:2]
-    for at in range(3):
-        place = (found[at].at_ms, found[at].key)
-        assert await box.store.ended("", place, 10) == found[at + 1 :]
-    assert await box.store.ended("nobody", (0, 0), 10) == []
+    for name, made, at, state in ends:
+        task = box.create(name, at=made)
+        await box.commit(task)
+        await box.commit(box.append(task, at=at, state=state, leaves=Leaves.END))
+    await box.commit(box.create("open", at=minute + 5, state=WORKING))
+    await box.commit(box.create("other", at=minute + 7, state=COMPLETED, namespace=OTHER))
+
+    async def found(from_ms: int, to_ms: int, agent: str = "") -> list[tuple[int, ...]]:
+        groups = await box.store.ended(agent, from_ms, to_ms)
+        count = await box.store.count_ended(agent, from_ms, to_ms)
+        assert count == sum(one.tasks for one in groups)
+        return sorted(tuple(one)[:6] for one in groups)
+
+    first = [
+        (minute, COMPLETED, 0, 1, 0, minute + 7),
+        (minute, COMPLETED, 10, 2, 10, minute + 11),
+        (minute, COMPLETED, 11, 1, 11, minute + 11),
+        (minute, FAILED, 59_904, 2, 59_999, 2 * minute - 1),
+    ]
+    second = [
+        (2 * minute, COMPLETED, 0, 1, 0, 2 * minute + 4),
+        (2 * minute, COMPLETED, 59_904, 1, 60_000, 2 * minute),
+    ]
+    got = await found(0, 3 * minute)
+    # of those that took equally long it may be any
+    assert [one[:5] for one in got] == [one[:5] for one in first + second]
+    assert [one[:5] for one in await found(minute, 2 * minute)] == [one[:5] for one in first]
+    assert await found(2 * minute, 3 * minute) == second
+    assert [one[3] for one in await found(minute + 11, minute + 12)] == [1, 1]
+    assert len(await found(0, 3 * minute, OTHER.agent)) == len(got)
+    assert await found(0, 3 * minute, "nobody") == []
