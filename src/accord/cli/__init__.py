@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -89,7 +90,10 @@ class _Verbs(VerbGroup):
         except click.ClickException as error:
             from .terminal import clean
 
-            error.message = clean(error.message)  # type: ignore[misc]  # final for its class
+            words = re.sub(
+                "is not a valid integer( range)?", "is not a whole number", error.message
+            )
+            error.message = clean(words)  # type: ignore[misc]  # final for its class
             raise
 
     def main(

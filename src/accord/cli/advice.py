@@ -173,8 +173,10 @@ def advised(
             hint = "Say what a file is with --media-type TYPE after its --file."
         case TaskNotFound():
             hint = "It may have been deleted, or belong to someone else."
+            if url:
+                hint += f" See yours with:  {typed('task', 'list', url)}"
             if _has_option("--task-id"):
-                hint += " Leave out --task-id to start a new task; --debug shows what was sent."
+                hint += "\nLeave out --task-id to start a new task; --debug shows what was sent."
         case UnsupportedOperation() if "takes no more messages" in said and _has_option(
             "--task-id"
         ):

@@ -169,7 +169,9 @@ def logout(url: str, output: str) -> None:
         origin = _origin(url)
         found = Logins().get(origin)
         if found is None:
-            raise click.ClickException(f"nobody is logged in at {origin}")
+            raise click.ClickException(
+                f"nobody is logged in at {origin}; see where you are with:  accord auth status"
+            )
         Logins().put(origin, None)
     except (ValueError, BadCard) as error:
         raise click.ClickException(str(error)) from error

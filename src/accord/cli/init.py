@@ -107,9 +107,14 @@ def init(folder: Path, name: str, output: str) -> None:
     there = [file for file in files if (folder / file).exists()]
     if there:
         raise click.ClickException(f"{folder} has {', '.join(there)} already; give another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        (folder / file).write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(
+            f"{folder} can't be written: {error.strerror}; give another folder"
+        ) from None
     made = [folder / file for file in files]
     if wheel and wheel.exists():
         shutil.copy(wheel, folder)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 
 import click
 import msgspec
@@ -113,7 +114,12 @@ def listen(
     try:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(run())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise click.ClickException(
+            f"can't listen on {host}, port {port}: {why}; give others with --host and --port"
+        ) from error
+    except ValueError as error:
         raise click.ClickException(str(error)) from error
 
 

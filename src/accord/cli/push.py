@@ -238,7 +238,9 @@ def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:
         store = open_store(url or only_store())
         if isinstance(store, SqliteStore):
             if not check_file(store.path):
-                raise click.ClickException(f"there is no database {store.path}")
+                raise click.ClickException(
+                    f"there is no database {store.path}; accord serve makes one"
+                )
             return await work(PushesBeside(store.path))
         if store.is_volatile:
             raise click.ClickException(f"{url} loses its webhooks when the server stops")

@@ -137,9 +137,10 @@ def delete(target: AgentTarget, words: tuple[str, ...]) -> None:
 
 
 def _words(target: AgentTarget, words: tuple[str, ...], count: int) -> list[str]:
-    rest = agent_words(target, words, count, "see --help")
+    wanted = "URL TASK_ID" if count == 1 else "URL TASK_ID CONFIG_ID"
+    rest = agent_words(target, words, count, f"give {wanted}")
     if len(rest) < count:
-        raise click.UsageError("something is missing; see --help")
+        raise click.UsageError(f"give {wanted}")
     return rest
 
 

@@ -51,7 +51,8 @@ class HubClient:
                 hint = _NEEDS_KEY
             if error.status == 401 and not self._key and (known := known_origins()):
                 hint = f"the admin's key in this folder is for {known[0]}: write --hub {known[0]}"
-            raise Failure(str(error), code=code, hint=hint) from error
+            said = str(error).removeprefix("the body does not fit: ")  # what was typed is no body
+            raise Failure(said, code=code, hint=hint) from error
         except AgentFault as error:
             raise Failure(
                 f"no hub at {self._rest.url}: {error.fault}",

@@ -58,7 +58,8 @@ class Networks:
         async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM networks WHERE what = ?", what):
                 raise EntryNotFound(
-                    f"{what[:80]!r} is not allowed here", fix="accord hub network list"
+                    f"{what[:80]!r} is not allowed here",
+                    fix="see which there are with: accord hub network list",
                 )
             await self._audit.write(by.name, "network.remove", what, within=db)
 

@@ -194,7 +194,10 @@ class Policy:
     async def remove(self, by: Principal, id: str) -> None:
         async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM policies WHERE id = ?", id):
-                raise EntryNotFound(f"there is no rule {id[:80]!r}", fix="accord hub policy list")
+                raise EntryNotFound(
+                    f"there is no rule {id[:80]!r}",
+                    fix="see which there are with: accord hub policy list",
+                )
             await self._audit.write(by.name, "policy.remove", id, within=db)
 
         await self._changes.write(write)

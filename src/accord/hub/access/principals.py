@@ -190,7 +190,10 @@ class Principals:
 
     async def _revoke(self, by: Principal, id: str, name: str, db: Sql) -> None:
         if not await self.keys.revoke(id, self._db.now_ms(), within=db):
-            raise EntryNotFound(f"there is no valid key {id[:80]!r}", fix="accord hub key list")
+            raise EntryNotFound(
+                f"there is no valid key {id[:80]!r}",
+                fix="see which there are with: accord hub key list",
+            )
         await self._audit.write(by.name, "key.revoke", id, {"name": name}, within=db)
 
     @property
@@ -221,7 +224,10 @@ class Principals:
 
         async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM users WHERE name = ?", name):
-                raise EntryNotFound(f"there is no user {name[:80]!r}", fix="accord hub user list")
+                raise EntryNotFound(
+                    f"there is no user {name[:80]!r}",
+                    fix="see which there are with: accord hub user list",
+                )
             await self._audit.write(by.name, "user.remove", name, within=db)
 
         await self._changes.write(write)
@@ -242,7 +248,10 @@ class Principals:
     async def remove_team(self, by: Principal, name: str) -> None:
         async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM teams WHERE name = ?", name):
-                raise EntryNotFound(f"there is no team {name[:80]!r}", fix="accord hub team list")
+                raise EntryNotFound(
+                    f"there is no team {name[:80]!r}",
+                    fix="see which there are with: accord hub team list",
+                )
             await self._audit.write(by.name, "team.remove", name, within=db)
 
         await self._changes.write(write)

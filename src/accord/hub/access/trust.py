@@ -131,7 +131,10 @@ class TrustedKeys:
     async def remove(self, by: Principal, id: str) -> None:
         async def write(db: Change) -> None:
             if not await db.execute("DELETE FROM trusted_keys WHERE id = ?", id):
-                raise EntryNotFound(f"no key {id[:80]!r} is trusted", fix="accord hub trust list")
+                raise EntryNotFound(
+                    f"no key {id[:80]!r} is trusted",
+                    fix="see which there are with: accord hub trust list",
+                )
             await self._audit.write(by.name, "trust.remove", id, within=db)
 
         await self._changes.write(write)

@@ -76,7 +76,10 @@ class Inbox:
             )
             closed = "UPDATE alerts SET done_ms = ? WHERE id = ? AND done_ms = 0"
             if row is None or not await db.execute(closed, self._db.now_ms(), id):
-                raise EntryNotFound(f"there is no open alert {id[:80]!r}", fix="accord hub inbox")
+                raise EntryNotFound(
+                    f"there is no open alert {id[:80]!r}",
+                    fix="see which there are with: accord hub inbox",
+                )
             await self._audit.write(
                 by.name, "alert.dismiss", row["agent"], {"id": id, "kind": row["kind"]}, within=db
             )
