@@ -64,7 +64,7 @@ async def test_what_is_lost_stays_so() -> None:
         log.lose()
         slot.free()
         slot.keep()
-        assert log.is_lost
+        assert log.commits.is_lost
         assert (slot.state, slot.log) == (SlotState.ABSENT, None)
         assert tasks.directory.log(slot.place) is None
 

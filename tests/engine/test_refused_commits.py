@@ -111,7 +111,7 @@ async def test_who_waits_for_a_stored_message_reads_on_when_the_task_gets_anothe
     async with shared.two(agent) as (owner, other):
         sending = asyncio.create_task(owner.send(message("one")))
         tasks = owner.app._engine.tasks
-        await until(lambda: [log for log in tasks.directory.live() if log.is_stored])
+        await until(lambda: [log for log in tasks.directory.live() if log.commits.is_stored])
         (log,) = tasks.directory.live()
         shared.take_away(owner, log.ids.task_id)
         claimed = await other.app._engine.tasks.own(log.namespace, log.ids.task_id)
@@ -138,7 +138,7 @@ async def test_a_task_that_nobody_owns_after_a_refused_commit_is_gone_on_with(
     async with shared.two(agent) as (owner, _):
         sending = asyncio.create_task(owner.send(message("one")))
         tasks = owner.app._engine.tasks
-        await until(lambda: [log for log in tasks.directory.live() if log.is_stored])
+        await until(lambda: [log for log in tasks.directory.live() if log.commits.is_stored])
         (log,) = tasks.directory.live()
         shared.take_away(owner, log.ids.task_id)
         go_on.set()

@@ -126,7 +126,7 @@ async def test_who_reads_or_waits_for_a_task_that_a_failover_lost_is_told(
         sending = asyncio.create_task(owner.send(message("lost")))
         tasks = owner.app._engine.tasks
         await until(
-            lambda: [log for log in tasks.directory.live() if log.is_stored and log.pos > 8]
+            lambda: [log for log in tasks.directory.live() if log.commits.is_stored and log.pos > 8]
         )
         (log,) = tasks.directory.live()
         reading = [await process.subscribed(log.ids.task_id) for process in (owner, other)]

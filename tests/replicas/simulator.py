@@ -793,7 +793,7 @@ class World:
             if found is None or found.state is not SlotState.OWNED or found.log is None:
                 continue
             is_sure = other.store.replica in self.state._state.living
-            if is_sure and found.log.is_stored and not found.log.is_pending:
+            if is_sure and found.log.commits.is_stored and not found.log.commits.is_pending:
                 raise Violation(
                     f"replicas {replica.store.replica} and {other.store.replica} both own task "
                     f"{slot.place[1]}"
@@ -811,7 +811,7 @@ class World:
             raise Violation(f"task {slot.place[1]} is owned under a key that is not its own")
         task = self.state._state.tasks.get(slot.key)
         store, log = replica.store, slot.log
-        is_in_flight = not log.is_stored or log.is_pending
+        is_in_flight = not log.commits.is_stored or log.commits.is_pending
         if store.replica not in self.state._state.living or is_in_flight or task is None:
             return  # it learns soon of its death, or of what became of its commit
         if task.record.owner != store.replica:

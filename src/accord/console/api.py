@@ -271,7 +271,7 @@ class Api:
         namespace = Namespace(agent, query.get("tenant", ""), query.get("caller", ""))
         log = self._tasks.directory.log((namespace, task_id))
         if log is not None:
-            await log.stored()
+            await log.commits.stored()
         record = await self._tasks.store.load(namespace, task_id)
         if record is None:
             raise TaskNotFound(f"Task not found: {task_id:.80}")

@@ -175,7 +175,7 @@ class Traces:
         tasks = self._tasks()
         log = tasks.directory.log((namespace, row["task"]))
         if log is not None:
-            await log.stored()
+            await log.commits.stored()
         return await tasks.store.load(namespace, row["task"])
 
     async def _span(self, row: Any) -> TraceSpan:

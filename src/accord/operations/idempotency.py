@@ -91,7 +91,7 @@ class IdempotentSends:
             raise
         if isinstance(found, Receipt) and isinstance(found.task, Log):
             # Until its commit is made, a repeated send finds the key only here.
-            found.task.stored_after_outage().add_done_callback(
+            found.task.commits.stored_after_outage().add_done_callback(
                 lambda stored: self._forget(namespace, key, stored)
             )
         else:

@@ -139,7 +139,7 @@ def register(
     log = receipt.task
     if not isinstance(log, Log):
         return  # another process owns the task: `register_before` has stored it
-    sent = 0 if receipt.is_new else log.stored_at[1]
+    sent = 0 if receipt.is_new else log.commits.stored_seq
     log.register(
         _made(_notifier(service), call, config, log.namespace, log.key, log.ids.task_id, sent)
     )

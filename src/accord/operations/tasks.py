@@ -81,7 +81,7 @@ async def _wait_beyond(service: Service, namespace: Namespace, task_id: str, kno
 
 
 def _stored_generation(task: Log | Record) -> int:
-    return task.stored_at[1] if isinstance(task, Log) else task.seq
+    return task.commits.stored_seq if isinstance(task, Log) else task.seq
 
 
 async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> TaskPage:

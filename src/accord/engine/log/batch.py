@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ...model import A2AError, TaskState
+from ...store import Idempotency, Push, StateWrite
 from .entries import Event, PostRefused
 
 __all__ = ["LogBatch"]
@@ -18,12 +19,18 @@ class LogBatch(msgspec.Struct, eq=False):
     is stored.
     """
 
-    pos: int = 0  # of the last entry, and the state there; set when the batch is taken
+    # The position of the last entry, its visible number and the state there; set when the batch is
+    # taken.
+    pos: int = 0
+    seq: int = 0
     state: TaskState = TaskState.SUBMITTED
     lines: list[bytes] = []
     size: int = 0  # of the lines
     events: list[Event] = []  # the visible ones among the entries
     posts: dict[int, int | PostRefused] = {}  # what became of posts: the turn, or why there is none
+    idempotency: Idempotency | None = None
+    pushes: tuple[Push, ...] = ()  # webhooks to be registered
+    conversation: StateWrite | None = None  # the state of the conversation
     waiting: list[tuple[asyncio.Future[Any], Any]] = []  # and what each gets
     # The same, for those who wait through an outage.
     outage_waiters: list[asyncio.Future[None]] = []

@@ -4,7 +4,6 @@ A run appends and does not wait. The writer stores what has gathered; only then 
 who wait for something to be stored. Whose the task is, and who reads it, is known to its slot.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
@@ -30,7 +29,7 @@ from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Append, Create, FileUse, Idempotency, Leaves, Namespace, Push, StateWrite
 from ..offloading import LARGE
-from .batch import LogBatch
+from .commits import Commits
 from .entries import (
     ENCODE,
     FORMAT,
@@ -48,7 +47,6 @@ from .entries import (
     event_of,
     parts_of,
 )
-from .pending_files import PendingFiles
 from .snapshot import LONG, EncodedParts, encode_task
 from .state_line import log_state
 from .turns import NO_ORIGIN, Origin, Turn, reason, refuse_answered, settle_turns
@@ -64,8 +62,6 @@ __all__ = [
 
 log_ = logging.getLogger("accord")
 
-MAX_AHEAD = 256  # entries a run may be ahead of the commit
-MAX_AHEAD_BYTES = 1 << 20
 SNAPSHOT_AFTER = 64 << 10
 
 WORKED_ON = (TaskState.SUBMITTED, TaskState.WORKING)
@@ -77,27 +73,17 @@ class Log:
     """
 
     __slots__ = (
-        "_batch",
-        "_conversation",
-        "_drain_waiters",
         "_fold",
-        "_idempotency",
-        "_in_flight",
-        "_is_skipped",
         "_parts",
-        "_pending_files",
-        "_pushes",
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
-        "_state_pos",
         "_stored_due_ms",
-        "_taken_pos",
-        "_taken_state",
         "about",
         "asked_pos",
         "at_ms",
         "awaited",
+        "commits",
         "draft",
         "due_ms",
         "expired_ms",
@@ -105,8 +91,6 @@ class Log:
         "ids",
         "inbox",
         "is_clear",
-        "is_lost",
-        "is_pending",
         "key",
         "last_status",
         "namespace",
@@ -118,8 +102,6 @@ class Log:
         "skill",
         "slot",
         "state",
-        "stored_pos",
-        "stored_state",
         "turns",
         "writer",
     )
@@ -170,26 +152,9 @@ class Log:
         self.gives_up = False  # the next commit gives up the task
         # known: the last function returned, so nothing of it has to be replayed
         self.is_clear = False
-        self.is_lost = False  # nothing of it is stored any more
-        self.is_pending = False  # nothing is stored before the first output of its run
         self.last_status = 0  # the last event of this process that is the task or a status
-        # Up to which position the log is stored, and the state there.
-        self.stored_pos = pos
-        self.stored_state: TaskState = task.status.state
+        self.commits = Commits(writer, pos, seq, task.status.state)
         self._fold = fold
-        self._batch = LogBatch()  # appended, not yet handed to the writer
-        self._in_flight: LogBatch | None = None  # handed over, not yet stored
-        # Up to which position the log was handed over, and the state there as stores number it.
-        self._taken_pos = pos
-        self._taken_state = STATE_NUMBER[task.status.state] if pos else 0
-        self._drain_waiters: list[asyncio.Future[None]] = []
-        self._idempotency: Idempotency | None = None
-        self._pushes: tuple[Push, ...] = ()  # webhooks to be registered with the next commit
-        self._pending_files: PendingFiles | None = None  # made with the first reference to a file
-        self._is_skipped = False  # the writer has left it out: it has to be added again
-        # the state of the conversation, to be stored with the next commit, and where that ends
-        self._conversation: StateWrite | None = None
-        self._state_pos = 0
         self._parts = parts  # of a task that is long or large
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
@@ -212,21 +177,22 @@ class Log:
             InvalidAgentResponse: The task would hold more than it may.
             Unavailable: Another process goes on with this task.
         """
-        if self.is_lost:
+        commits = self.commits
+        if commits.is_lost:
             raise Lost()
         line, frame = ENCODE[type(entry)](entry)
         if frame:
             self._show(entry, frame, len(line), is_ours)
         self.pos += 1
-        batch = self._batch
+        batch = commits.gathering
         if type(entry) is PostRefused:
             batch.posts[entry.post] = entry
         elif type(entry) is MessageAdded and entry.post:
             batch.posts[entry.post] = self.pos
-        if not batch.lines and not self.is_pending:
+        if not batch.lines and not commits.is_pending:
             self.writer.add(self)
         if MARK in line:
-            self._files.refer(uses_of(parts_of(entry)))
+            commits.files.refer(uses_of(parts_of(entry)))
         batch.lines.append(line)
         batch.size += len(line)
         self.size += len(line)
@@ -234,7 +200,7 @@ class Log:
 
     def admit(self) -> None:
         """Store a pending task, with what follows in this turn of the loop."""
-        self.is_pending = False
+        self.commits.is_pending = False
         self.writer.add(self)
 
     def _show(self, entry: Any, frame: bytes, size: int, is_ours: bool) -> None:
@@ -256,7 +222,7 @@ class Log:
         if state is not None:
             self.state, self.last_status = state, self.seq
         if type(entry) is StatusChanged:
-            self._batch.events.append(
+            self.commits.gathering.events.append(
                 Event(
                     self.seq,
                     self.pos + 1,
@@ -268,7 +234,7 @@ class Log:
                 )
             )
         else:
-            self._batch.events.append(Event(self.seq, self.pos + 1, frame, state))
+            self.commits.gathering.events.append(Event(self.seq, self.pos + 1, frame, state))
 
     def set_status(
         self,
@@ -305,7 +271,7 @@ class Log:
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
         if self.awaited and any(map(self.awaited.__contains__, entry.answers)):
-            self._batch.events[-1].snapshot = self.snapshot()
+            self.commits.gathering.events[-1].snapshot = self.snapshot()
         # There blocking sends are answered, and streams stay open.
         if state is not TaskState.AUTH_REQUIRED and (entry.answers or refusal is not None):
             self.turns.clear()
@@ -362,130 +328,44 @@ class Log:
         reasons = (reason(turn.number, error),)
         self.append(StatusChanged(update, refuses=(turn.number,), reasons=reasons))
 
-    @property
-    def has_key(self) -> bool:
-        """Whether the next commit has an idempotency key already: it can have one."""
-        return self._idempotency is not None
+    # What goes along with the next commit
 
     def keep(self, record: Idempotency, turn: Turn) -> None:
         """Store an idempotency key with what it stands for, in one item."""
         record.task_id, record.turn = self.ids.task_id, turn.number
-        self._idempotency = record
+        self.commits.gathering.idempotency = record
 
-    @property
-    def _files(self) -> PendingFiles:
-        if self._pending_files is None:
-            self._pending_files = PendingFiles()
-        return self._pending_files
+    def register(self, push: Push) -> None:
+        """Store a webhook with what has been appended."""
+        self.commits.gathering.pushes += (push,)
+
+    def remember(self, write: StateWrite) -> None:
+        """Store the state of the conversation with what has been appended."""
+        self.commits.gathering.conversation = write
 
     def refer_to(self, id: str, use: Callable[[], FileUse]) -> None:
         """Store a reference to a file that is being written, as it is when it is written."""
-        self._files.refer_to(id, use)
+        self.commits.files.refer_to(id, use)
 
     def write_file(self, size: int, flush: Callable[[], Awaitable[None]]) -> None:
         """Have `flush` store `size` bytes that entries refer to. Until then this log is left out of
         commits. Commits of other logs go on.
         """
-        self._files.begin(size)
+        self.commits.files.begin(size)
         self.writer.in_background(self._write_file(size, flush))
 
     async def _write_file(self, size: int, flush: Callable[[], Awaitable[None]]) -> None:
-        files = self._files
+        files = self.commits.files
         try:
-            await self.writer.store_file(flush, lambda: self.is_lost)
+            await self.writer.store_file(flush, lambda: self.commits.is_lost)
         except Exception:
             # The server stops without these bytes. Stored, the task would have a file that is not
             # there: it stays as it was stored last.
             log_.error("a file of task %s was not stored before the stop", self.ids.task_id)
             self.lose(not_stored())
         finally:
-            files.end(size)
-            if not files.is_writing and self._is_skipped:
-                self._is_skipped = False
+            if files.end(size):
                 self.writer.add(self)
-
-    def register(self, push: Push) -> None:
-        """Store a webhook with what has been appended."""
-        self._pushes += (push,)
-
-    def remember(self, write: StateWrite) -> None:
-        """Store the state of the conversation with what has been appended."""
-        self._conversation, self._state_pos = write, self.pos
-
-    @property
-    def has_unstored_state(self) -> bool:
-        """Whether a state of the conversation waits to be stored."""
-        return self._state_pos > self.stored_pos
-
-    # Waiting for the commit
-
-    def stored(self, value: Any = None) -> asyncio.Future[Any]:
-        """Done when everything appended so far is stored; gives `value` then."""
-        waiter: asyncio.Future[Any] = self.writer.loop.create_future()
-        if self.is_lost:
-            waiter.set_exception(Lost())
-        elif self._batch.lines:
-            self._batch.waiting.append((waiter, value))
-        elif self._in_flight is not None:
-            self._in_flight.waiting.append((waiter, value))
-        else:
-            waiter.set_result(value)
-        return waiter
-
-    def stored_to(self, pos: int) -> asyncio.Future[None]:
-        """Done when the log is stored up to this position."""
-        waiter: asyncio.Future[None] = self.writer.loop.create_future()
-        if self.stored_pos >= pos:
-            waiter.set_result(None)
-        elif self.is_lost or self.pos < pos:  # another process has written that
-            waiter.set_exception(Lost())
-        elif self._in_flight is not None and self._in_flight.pos >= pos:
-            self._in_flight.waiting.append((waiter, None))
-        else:
-            self._batch.waiting.append((waiter, None))
-        return waiter
-
-    def stored_after_outage(self) -> asyncio.Future[None]:
-        """The same, however long an outage of the store lasts: for runs, which wait that long."""
-        waiter: asyncio.Future[None] = self.writer.loop.create_future()
-        if self.is_lost:
-            waiter.set_exception(Lost())
-        elif self.is_pending:
-            waiter.set_result(None)  # there is no task yet that could go on after a crash
-        elif self._batch.lines:
-            self._batch.outage_waiters.append(waiter)
-        elif self._in_flight is not None:
-            self._in_flight.outage_waiters.append(waiter)
-        else:
-            waiter.set_result(None)
-        return waiter
-
-    @property
-    def is_stored(self) -> bool:
-        return not self._batch.lines and self._in_flight is None
-
-    @property
-    def stored_at(self) -> tuple[int, int]:
-        """Up to which position, and which visible number, the log is stored."""
-        in_flight = len(self._in_flight.events) if self._in_flight is not None else 0
-        return self.stored_pos, self.seq - in_flight - len(self._batch.events)
-
-    @property
-    def is_far_ahead(self) -> bool:
-        batch, files = self._batch, self._pending_files
-        size = batch.size + (files.waiting_bytes if files is not None else 0)
-        return not self.is_pending and (
-            len(batch.lines) > MAX_AHEAD
-            or size > MAX_AHEAD_BYTES
-            or (self.writer.is_failing and bool(batch.lines))
-        )
-
-    async def drain(self) -> None:
-        """Wait until the commit has caught up."""
-        while self.is_far_ahead and not self.is_lost:
-            waiter: asyncio.Future[None] = self.writer.loop.create_future()
-            self._drain_waiters.append(waiter)
-            await waiter
 
     # The task as JSON
 
@@ -512,98 +392,56 @@ class Log:
         """Hand over what has gathered; None if its files are not stored yet. Then it comes back
         when they are.
         """
-        files = self._pending_files
-        self._is_skipped = files is not None and files.is_writing
-        if self._is_skipped:
+        commits = self.commits
+        files = commits.pending_files
+        if files is not None and files.holds_up():
             return None
-        batch, self._batch = self._batch, LogBatch()
-        batch.pos, batch.state = self.pos, self.state
-        self._in_flight = batch
+        batch = commits.begin(self.pos, self.seq, self.state)
+        item = self._item(b"\n".join(batch.lines))
+        batch.lines = []  # the item has them
         self._since_snapshot += batch.size
-        made = None
         if self.state in FINAL or self._since_snapshot > SNAPSHOT_AFTER + 2 * self._snapshot_size:
             made = self.snapshot()
             self._snapshot_size = len(made.head) + len(made.artifacts)
             self._since_snapshot = 0
-        item = self._item(b"\n".join(batch.lines))
-        batch.lines = []  # the item has them
-        if made is not None:
             item.head, item.artifacts = made.head, made.artifacts
-        if self._idempotency is not None:
-            item.idempotency, self._idempotency = self._idempotency, None
+        item.idempotency = batch.idempotency
         item.last_status = self.last_status
         if self.due_ms != self._stored_due_ms:
             item.due_ms = self._stored_due_ms = self.due_ms
         if files is not None:
             item.files = files.take()
-        if self._pushes:
-            item.pushes, self._pushes = self._pushes, ()
-        if self._conversation is not None:
-            item.conversation, self._conversation = self._conversation, None
+        item.pushes = batch.pushes
+        item.conversation = batch.conversation
         return item
 
     def _item(self, data: bytes) -> Create | Append:
         """Return what a store gets of the entries since the last commit."""
-        before, self._taken_pos = self._taken_pos, self.pos
-        before_state, self._taken_state = self._taken_state, STATE_NUMBER[self.state]
+        before, before_state = self.commits.stored_pos, self.commits.stored_state
         leaves = Leaves.STAY
         if self.state in FINAL:
             leaves = Leaves.END
         elif self.gives_up:
             leaves = Leaves.IDLE
+        state = STATE_NUMBER[self.state]
         if not before:
             return Create(
                 *(self.key, self.namespace, self.ids.task_id, self.ids.context_id, self.skill),
-                *(encode_about(self.about), self._taken_state, self.at_ms, self.pos, self.seq),
+                *(encode_about(self.about), state, self.at_ms, self.pos, self.seq),
                 *(FORMAT, data, leaves),
             )
         return Append(
             *(self.key, self.namespace, before, self.pos, self.seq),
-            *(before_state, self._taken_state, self.at_ms, FORMAT, data),
+            *(STATE_NUMBER[before_state], state, self.at_ms, FORMAT, data),
             *(self.posts_read, leaves),
         )
 
-    def publish(self) -> LogBatch | None:
-        """What was handed over is stored: notify who waits for that, and return it.
-
-        Return None if the task was lost while it was stored: then those who wait got an error.
-        """
-        if self._in_flight is None:
-            return None
-        batch, self._in_flight = self._in_flight, None
-        self.stored_pos, self.stored_state = batch.pos, batch.state
-        if batch.waiting or batch.outage_waiters:
-            batch.settle()
-        if self._drain_waiters:
-            self._wake_run()
-        return batch
-
-    def fail(self, error: A2AError) -> None:
-        """Storing takes too long: raise an error in those who wait. What was appended is kept, and
-        stored when the store works again.
-        """
-        self._batch.fail(error)
-        if self._in_flight is not None:
-            self._in_flight.fail(error)
-
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
-        self.is_lost = True
-        batch, self._batch = self._batch, LogBatch()
-        in_flight, self._in_flight = self._in_flight, None
-        batch.lose(error or Lost())
-        if in_flight is not None:
-            in_flight.lose(error or Lost())
+        self.commits.lose(error or Lost())
         self.inbox.clear()
         self.turns.clear()
-        self._wake_run()
         self.writer.on_lost(self)
-
-    def _wake_run(self) -> None:
-        waiters, self._drain_waiters = self._drain_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 def _is_output(event: Any) -> bool:

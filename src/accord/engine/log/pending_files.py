@@ -12,16 +12,20 @@ class PendingFiles:
     are written. Commits of other logs go on.
     """
 
-    __slots__ = ("_uses", "_writing", "waiting_bytes")
+    __slots__ = ("_is_left_out", "_uses", "_writing", "waiting_bytes")
 
     def __init__(self) -> None:
         self._uses: dict[str, FileUse | Callable[[], FileUse]] = {}
         self._writing = 0
+        self._is_left_out = False  # the writer has come by, and has to come again
         self.waiting_bytes = 0  # of files that are being written
 
-    @property
-    def is_writing(self) -> bool:
-        return self._writing > 0
+    def holds_up(self) -> bool:
+        """Return whether the log has to be left out of a commit now. When the files are written,
+        `end` says that it has to be added again.
+        """
+        self._is_left_out = self._writing > 0
+        return self._is_left_out
 
     def refer(self, uses: Iterable[FileUse]) -> None:
         """Store references with what has been appended."""
@@ -42,7 +46,13 @@ class PendingFiles:
         self._writing += 1
         self.waiting_bytes += size
 
-    def end(self, size: int) -> None:
-        """The file is written."""
+    def end(self, size: int) -> bool:
+        """The file is written. Return whether the log was left out of a commit and may be stored
+        now.
+        """
         self._writing -= 1
         self.waiting_bytes -= size
+        if self._writing or not self._is_left_out:
+            return False
+        self._is_left_out = False
+        return True

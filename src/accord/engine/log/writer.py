@@ -29,6 +29,7 @@ from ...store import (
 if TYPE_CHECKING:
     from ...observe import Metrics
     from .batch import LogBatch
+    from .commits import Commits
     from .entries import Event
 
 __all__ = ["Lost", "Writer", "not_stored"]
@@ -77,10 +78,8 @@ class Writable(Protocol):
     """A log, as far as the writer knows it."""
 
     @property
-    def is_lost(self) -> bool: ...
+    def commits(self) -> "Commits": ...
     def take(self) -> Create | Append | None: ...
-    def publish(self) -> "LogBatch | None": ...
-    def fail(self, error: A2AError) -> None: ...
     def lose(self, error: A2AError | None = None) -> None: ...
 
 
@@ -231,7 +230,7 @@ class Writer:
             try:
                 if not is_stored:
                     log.lose()
-                elif (published := log.publish()) is not None:
+                elif (published := log.commits.publish()) is not None:
                     if published.events and self.on_events is not None:
                         self.on_events(log, published.events)
                     self.on_stored(log, published)
@@ -250,7 +249,7 @@ class Writer:
         taken: list[Writable] = []
         batch: list[Item] = []
         for log in logs:
-            if log.is_lost:
+            if log.commits.is_lost:
                 continue  # while it waited here: it has nothing to store any more
             try:
                 if (item := log.take()) is not None:
@@ -319,7 +318,7 @@ class Writer:
                 return stored
             if self.is_out:
                 for log in (*logs, *self._logs):
-                    log.fail(not_stored())
+                    log.commits.fail(not_stored())
                 for waiter in (*waiters, *(waiter for _, waiter in self._items)):
                     if not waiter.done():
                         waiter.set_exception(not_stored())

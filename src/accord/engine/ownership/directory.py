@@ -169,7 +169,7 @@ class Directory:
         """
         key = self._writer.new_key()
         log = Log(self._writer, key, namespace, Fold(task), skill, about, at_ms=at_ms)
-        log.is_pending = is_pending
+        log.commits.is_pending = is_pending
         place = (namespace, task.id)
         slot = TaskSlot(place, key, self) if is_pending else self._add(place, key)
         slot.move(SlotMove.CREATE)
@@ -203,8 +203,8 @@ class Directory:
                 is_ours = slot.state is SlotState.OWNED
                 if is_ours and not (reopen and log.state in FINAL):
                     return log
-                if not log.is_stored:
-                    await log.stored()
+                if not log.commits.is_stored:
+                    await log.commits.stored()
                     continue  # that commit gave up the task, so claim it again
             if slot is not None and slot.pins:
                 await asyncio.wait({slot.unpinned()})
@@ -223,7 +223,7 @@ class Directory:
                 self._deny(slot)
                 return record
             slot.key, self._by_key[record.key] = record.key, slot
-            if cached is None or not known or cached.pos != record.pos or cached.is_lost:
+            if cached is None or not known or cached.pos != record.pos or cached.commits.is_lost:
                 cached = await self._adopt(record)
             slot.move(SlotMove.GRANT)
             slot.own(cached)
@@ -365,7 +365,7 @@ class Directory:
             self.release(log)
             if slot.tail is not None:
                 slot.tail.wake()  # a server that stops has no more events of it
-        elif slot.run.starts_when_stored and log.is_stored:
+        elif slot.run.starts_when_stored and log.commits.is_stored:
             slot.run.start()
 
     def _lost(self, log: Log) -> None:
@@ -382,7 +382,7 @@ class Directory:
         slot.move(SlotMove.FORGET)
         slot.disown()
         self.leave(slot)
-        if log.stored_at[0] and not self._writer.is_fenced:
+        if log.commits.stored_pos and not self._writer.is_fenced:
             self.on_refused(log)
 
     def lose_all(self, error: A2AError) -> None:

@@ -89,7 +89,7 @@ class TaskSlot:
         return (
             self.run is not None
             or bool(self.pins)
-            or (log is not None and (bool(log.inbox) or not log.is_stored))
+            or (log is not None and (bool(log.inbox) or not log.commits.is_stored))
         )
 
     def move(self, move: SlotMove) -> None:
@@ -115,7 +115,8 @@ class TaskSlot:
         log.gives_up = False
         if (tail := self.tail) is not None:
             log.awaited, tail.log = tail.senders, log
-            tail.reset(*log.stored_at, log.stored_state)  # others may have written meanwhile
+            commits = log.commits  # others may have written since the tail was read
+            tail.reset(commits.stored_pos, commits.stored_seq, commits.stored_state)
 
     def disown(self, *, keeps_log: bool = False) -> None:
         """The task is not ours any more: who reads it reads what others write."""

@@ -61,7 +61,7 @@ class Reader:
         log = self._directory.log((namespace, task_id))
         # If the store is not sure, another process may have continued the task: ask the store.
         if log is not None and self._store.is_sure:
-            made: Snapshot = await log.stored(log.snapshot(history_length))
+            made: Snapshot = await log.commits.stored(log.snapshot(history_length))
             return made
         record = await self._store.load(namespace, task_id)
         return (
@@ -140,8 +140,8 @@ class Reader:
         self._check_open()
         log = self._directory.log((namespace, task_id))
         if log is not None:
-            await log.stored()
-            return log.key, log.stored_at[1]
+            await log.commits.stored()
+            return log.key, log.commits.stored_seq
         record = await self._store.load(namespace, task_id)
         return (record.key, record.seq) if record is not None else None
 
@@ -211,5 +211,5 @@ class Reader:
         """Return the snapshot of a task once all of it is stored."""
         if not isinstance(of, Log):
             return await self.shown(of, history_length)
-        made: Snapshot = await of.stored(of.snapshot(history_length))
+        made: Snapshot = await of.commits.stored(of.snapshot(history_length))
         return made

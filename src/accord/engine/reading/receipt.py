@@ -69,7 +69,7 @@ class Receipt:
             Unavailable: The store fails, or this server stops.
         """
         if isinstance(self.task, Log):
-            await self.task.stored_to(self.turn)
+            await self.task.commits.stored_to(self.turn)
 
     async def snapshot(self, history_length: int | None = None) -> Snapshot:
         """Return the task as it is now, once the message is stored. Raises as `stored` does."""

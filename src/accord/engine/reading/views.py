@@ -62,8 +62,9 @@ class Views:
 
     async def latest(self, of: Log | Record) -> View:
         """Return a cursor on a task, behind what is stored of it."""
-        pos, seq = of.stored_at if isinstance(of, Log) else (of.pos, of.seq)
-        return await self.after(of, seq, pos=pos)
+        if isinstance(of, Log):
+            return await self.after(of, of.commits.stored_seq, pos=of.commits.stored_pos)
+        return await self.after(of, of.seq, pos=of.pos)
 
     async def now(
         self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
@@ -77,7 +78,7 @@ class Views:
                 waiting.number != turn for waiting in of.inbox
             )
             with of.slot.pinned():  # while its commit is awaited
-                snapshot: Snapshot = await of.stored(of.snapshot(history_length))
+                snapshot: Snapshot = await of.commits.stored(of.snapshot(history_length))
         else:
             pos, snapshot = of.pos, await self._reader.shown(of, history_length)
             is_answered = bool(turn) and await self._is_answered(of, turn)
@@ -157,12 +158,13 @@ class Views:
         if slot.tail is not None:
             return slot.tail
         log = slot.log if slot.state in LIVE else None
-        if log is None and isinstance(of, Log) and of.is_lost:
+        if log is None and isinstance(of, Log) and of.commits.is_lost:
             self._directory.leave(slot)
             raise Lost()  # while its reader looked for its place in it
         source = log or of
         if isinstance(source, Log):
-            (pos, seq), state, at_ms = source.stored_at, source.stored_state, 0
+            stored, at_ms = source.commits, 0
+            pos, seq, state = stored.stored_pos, stored.stored_seq, stored.stored_state
         else:
             pos, seq, state = source.pos, source.seq, state_of(source.state)
             at_ms = source.committed_ms
@@ -216,7 +218,7 @@ class Views:
         log = tail.log
         is_stopping = tasks.is_closing or (tasks.is_draining and tail.slot.run is None)
         # Else the end of this task is still to come.
-        if is_stopping and (log is None or log.is_lost or log.is_stored):
+        if is_stopping and (log is None or log.commits.is_lost or log.commits.is_stored):
             raise tasks.parting(tail.ids)
 
     async def events(self, tail: Tail, pos: int) -> list[Event]:
@@ -236,8 +238,8 @@ class Views:
         return await self._reader.stored_snapshot(of, history_length)
 
     async def snapshot_now(self, tail: Tail) -> Snapshot:
-        if tail.log is not None and not tail.log.is_lost:
-            made: Snapshot = await tail.log.stored(tail.log.snapshot())
+        if tail.log is not None and not tail.log.commits.is_lost:
+            made: Snapshot = await tail.log.commits.stored(tail.log.snapshot())
             return made
         return await self._reader.shown(await self.record(tail), None)
 

@@ -49,7 +49,7 @@ class Cancels:
                 was_over = found.state in FINAL
                 if not was_over:
                     await self.cancel_log(found)
-                snapshot = await found.stored(found.snapshot())
+                snapshot = await found.commits.stored(found.snapshot())
                 self.tasks.directory.release(found)
             elif was_over := state_of(found.state) in FINAL:
                 snapshot = await self.tasks.reader.shown(found, None)
@@ -81,7 +81,7 @@ class Cancels:
         if isinstance(run, Run):
             private = run.private
         elif not log.is_clear:
-            await log.stored()
+            await log.commits.stored()
             history = read_history(await self.tasks.reader.entries(log), self.runs.limits)
             private = (history.private if history is not None else "") or private
         running = run.task if isinstance(run, Run) and not run.is_waiting else None

@@ -48,8 +48,8 @@ class StateOfConversation:
             self._loaded = ConversationState(found.number, bytes(found.data))
             self._is_noted = True
             return
-        if run.log.has_unstored_state or run.log.about.fork_of:
-            await run.log.stored_after_outage()
+        if run.log.commits.has_unstored_state or run.log.about.fork_of:
+            await run.log.commits.stored_after_outage()
         tries = 0
         while True:
             try:

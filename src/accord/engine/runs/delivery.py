@@ -87,8 +87,8 @@ class Delivery:
         message = request.message
         await self._recovery.take_up(log, died=True)  # of a process that died a moment ago
         recorded = await self._recorded(log)
-        while idempotency is not None and log.has_key:  # one key goes with one commit
-            await log.stored()
+        while idempotency is not None and log.commits.has_key:  # one key goes with one commit
+            await log.commits.stored()
             recorded = await self._recorded(log)
         # From here on nothing is awaited: what is seen of the task now is so when the message is
         # logged.
@@ -107,7 +107,7 @@ class Delivery:
             error = generation_mismatch(log.ids.task_id, expected, generation)
         if error is not None:
             # Ends and questions are shown when they are stored, also as the reason of a refusal.
-            await log.stored()
+            await log.commits.stored()
             raise error
         waiting = len(log.inbox)
         if log.sleeps and recorded is not None:
@@ -231,7 +231,7 @@ class Delivery:
             log.slot.run is None and not log.is_clear and (log.state in INTERRUPTED or log.sleeps)
         ):
             pos = log.pos
-            await log.stored()
+            await log.commits.stored()
             entries = await self.tasks.reader.entries(log)
             # Else another message was faster, and what was read is no longer all of it.
             if log.pos == pos:

@@ -229,7 +229,7 @@ class Engine:
             if found is None:
                 raise not_found(task_id)
             if incoming.seen is None:
-                incoming.seen = found.stored_pos if isinstance(found, Log) else found.pos
+                incoming.seen = found.commits.stored_pos if isinstance(found, Log) else found.pos
             # What runs must not be lost if another process uses the key in this moment, and what it
             # appends goes with the message. So key and message are an item of their own: a post.
             has_key = idempotency is not None
@@ -263,7 +263,7 @@ class Engine:
         """
         request = incoming.request
         if isinstance(task, Log):
-            await task.stored()
+            await task.commits.stored()
             record = await self.tasks.store.load(task.namespace, task.ids.task_id)
         else:
             record = task

@@ -247,7 +247,7 @@ def _refuse(log: Log, post: ReceivedPost, error: Exception) -> None:
             exc_info=error,
         )
         error = A2AError("The agent failed")
-    if not log.is_lost and log.posts_read < post.n:
+    if not log.commits.is_lost and log.posts_read < post.n:
         name = _name(error) if isinstance(error, A2AError) else type(error).__name__
         detail = error.detail if isinstance(error, TaskGenerationMismatch) else {}
         log.append(PostRefused(post.id, name, str(error), detail))

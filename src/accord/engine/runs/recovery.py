@@ -280,7 +280,7 @@ class Recovery:
         """
         skill = self._engine.runs.find_skill(log)
         try:
-            await log.stored()  # what is read back is only what is stored
+            await log.commits.stored()  # what is read back is only what is stored
             entries = await self._tasks.reader.entries(log)
             history = read_history(entries, self._engine.limits)
             if log.slot.run is not None or log.state not in (
@@ -363,7 +363,7 @@ class Recovery:
             attempts, run = self._deferred.pop(0)
             pause_s = backoff_s(attempts - CAREFUL, first_s=PAUSE_S, most_s=LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s)
-            if run.life.state is State.DEFERRED and not run.log.is_lost:
+            if run.life.state is State.DEFERRED and not run.log.commits.is_lost:
                 await self._try(run, attempts)
         return bool(self._deferred)
 

@@ -179,7 +179,7 @@ class Upkeep:
             elif (
                 skill.is_durable
                 and worked_s - run.life.recorded_s > min(NOTE_S, skill.run_s / 10)
-                and not run.log.is_lost
+                and not run.log.commits.is_lost
             ):
                 run.note_work()
 

@@ -228,7 +228,7 @@ class Run:
     @property
     def is_sure(self) -> bool:
         """Nobody can have taken the task from this process."""
-        return self.runs.tasks.store.is_sure and not self.log.is_lost
+        return self.runs.tasks.store.is_sure and not self.log.commits.is_lost
 
     @property
     def _is_mismatched(self) -> bool:
@@ -386,7 +386,7 @@ class Run:
     def record(self, entry: Entry) -> asyncio.Future[None]:
         """Add a private entry. Done when it is stored."""
         self.note(entry)
-        return self.log.stored_after_outage()
+        return self.log.commits.stored_after_outage()
 
     def note_work(self) -> None:
         """Have the next run know how long this one has worked."""
@@ -469,7 +469,7 @@ class Run:
     def refuse_taken(self, error: A2AError) -> None:
         """Refuse the message that the function has taken last: it led to nothing."""
         turns = self.log.turns
-        if self.taken.number in turns and not self.log.is_lost:
+        if self.taken.number in turns and not self.log.commits.is_lost:
             turns.remove(self.taken.number)
             self.log.refuse(self.taken, error)
 
@@ -511,7 +511,7 @@ class Run:
         dies, nobody owns it. A task that is worked on is an orphan then.
         """
         log = self.log
-        if log.is_lost or self.is_over:
+        if log.commits.is_lost or self.is_over:
             return
         if log.state not in INTERRUPTED:
             log.due_ms = 0
@@ -583,7 +583,7 @@ class Run:
             self.log.slot.free()  # whoever gets the answer may go on, or sees that it is time
             self.log.due_ms = self.next_due_ms
             self.log.inbox.clear()  # what waits is in the log
-        if was is not State.DEFERRED and not self.log.is_lost:
+        if was is not State.DEFERRED and not self.log.commits.is_lost:
             self.log.append(Released(round(worked_s, 1)))
         self._halt()
 

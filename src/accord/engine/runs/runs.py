@@ -184,7 +184,7 @@ class Runs:
             self.metrics.ran(log.namespace.agent, run.skill.id, log.state.word, run.life.worked_s)
         if self._next_end is not None and not self._next_end.done():
             self._next_end.set_result(None)
-        if self.is_closed or log.is_lost:
+        if self.is_closed or log.commits.is_lost:
             return
         if run.life.state is not State.RELEASED:
             self._start_next(log)

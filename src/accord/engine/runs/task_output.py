@@ -408,7 +408,7 @@ class TaskOutput:
         return self.conversation.to_store() if self.conversation is not None else None
 
     def store_state(self, write: StateWrite | None) -> None:
-        if write is None or self._log.is_lost:
+        if write is None or self._log.commits.is_lost:
             return
         if self._log.about.fork_of:  # the conversation is the forked task's
             self._log.append(StateLoaded(write.read, Raw(write.data)))
@@ -478,8 +478,8 @@ class TaskOutput:
             action()
             return
         home.loop.call_soon_threadsafe(self._act_later, action)
-        if self._log.is_far_ahead:
-            asyncio.run_coroutine_threadsafe(self._log.drain(), home.loop).result()
+        if self._log.commits.is_far_ahead:
+            asyncio.run_coroutine_threadsafe(self._log.commits.drain(), home.loop).result()
 
     def _act_later(self, action: Callable[[], None]) -> None:
         try:
@@ -492,8 +492,8 @@ class TaskOutput:
         self._events += 1
         if self._events % _PAUSE_EVENTS == 0:
             await asyncio.sleep(0)
-        if self._log.is_far_ahead:
-            await self._log.drain()
+        if self._log.commits.is_far_ahead:
+            await self._log.commits.drain()
         if self._life.state is State.RELEASED:
             raise asyncio.CancelledError
 

@@ -101,7 +101,7 @@ class Tasks:
 
     async def flush(self) -> None:
         """Return when everything appended so far is stored."""
-        await asyncio.gather(*(log.stored() for log in self.directory.live()))
+        await asyncio.gather(*(log.commits.stored() for log in self.directory.live()))
 
     # Messages and readers
 
