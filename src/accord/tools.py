@@ -152,7 +152,8 @@ class _RemoteAgent:
         if place is not None and not place.step and not arguments["task_id"]:
             loop = place.run.loop
             if self._loop in (None, loop):
-                said: str = await place.run.here(self._delegate(tool, arguments, place))
+                run, work = place.run, self._delegate(tool, arguments, place)
+                said: str = await run.runs.home.here(work, run.task)
                 return said
         if self._loop is not None:
             return await _on(self._loop, self._send(tool, arguments))

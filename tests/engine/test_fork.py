@@ -10,7 +10,7 @@ import pytest
 from accord import Agent, Ask, Context
 from accord.engine.log import Created, Delegated, MessageAdded, PostRefused, StepEnded
 from accord.engine.log.entries import Visible
-from accord.engine.runs import due, recovery, run
+from accord.engine.runs import activity, due, recovery
 from accord.model import FORK, QUESTION, Message
 from accord.store.contract import Namespace
 from accord.testing import Clock, FakeAgent
@@ -309,7 +309,7 @@ async def test_a_sleep_lasts_as_long_as_it_was_to_last(
     any_place: Place, monkeypatch: pytest.MonkeyPatch
 ):
     """Its end is that of the record: a fork after it goes on at once, one before it sleeps too."""
-    monkeypatch.setattr(run, "AWAKE_MS", 0)
+    monkeypatch.setattr(activity, "AWAKE_MS", 0)
     monkeypatch.setattr(due, "CHECK_S", 0.02)
     agent, hours = Agent("Naps"), [0.0]
 

@@ -8,8 +8,8 @@ import pytest
 
 from accord import Agent, Ask, Caller, Context, Message, Part, Retention
 from accord.engine.ownership import directory
+from accord.engine.runs import activity
 from accord.engine.runs import retention as upkeep
-from accord.engine.runs import run
 from accord.model import Role, SendMessageRequest
 from accord.operations.call import Call
 from accord.operations.send import send_message
@@ -37,7 +37,7 @@ async def test_no_step_begins_while_another_process_may_have_the_task(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits until that is known: mostly nothing was wrong, and then nothing has failed."""
-    monkeypatch.setattr(run, "_SURE_S", 0.005)
+    monkeypatch.setattr(activity, "_SURE_S", 0.005)
     agent, world, go_on = Agent("Careful"), [], asyncio.Event()
 
     async def effect() -> str:

@@ -10,7 +10,7 @@ import pytest
 from accord import Agent, Ask, Context
 from accord.engine.durable import timers
 from accord.engine.log import Released, SleepLeft, Slept, Woke
-from accord.engine.runs import due, run
+from accord.engine.runs import activity, due
 from accord.model import Limits
 from accord.store.contract import Namespace
 from accord.store.sqlite.store import SqliteStore
@@ -39,7 +39,7 @@ ASKING = "TASK_STATE_INPUT_REQUIRED"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sleep gives its function up, and what is due is looked for often."""
-    monkeypatch.setattr(run, "AWAKE_MS", 0)
+    monkeypatch.setattr(activity, "AWAKE_MS", 0)
     monkeypatch.setattr(due, "CHECK_S", 0.02)
 
 
@@ -127,7 +127,7 @@ async def test_a_function_that_sleeps_is_given_up_and_called_again_in_time(
 async def test_after_a_death_only_the_rest_is_waited_for(
     any_place: Place, awake_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "AWAKE_MS", awake_ms)
+    monkeypatch.setattr(activity, "AWAKE_MS", awake_ms)
     room = Bedroom(2.0)
     async with any_place.dying(room.agent) as process:
         task = await process.send(message("Ada", "nap", returnImmediately=True))
@@ -291,7 +291,7 @@ async def test_sleeping_is_neither_work_nor_silence(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skill may sleep for longer than it may work or be silent."""
-    monkeypatch.setattr(run, "AWAKE_MS", 60_000)
+    monkeypatch.setattr(activity, "AWAKE_MS", 60_000)
     agent = Agent("Bedroom")
 
     @agent.skill(durable=True, run_s=0.5, idle_s=0.5)
@@ -324,7 +324,7 @@ async def test_a_sleep_that_is_left_is_left_again(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By asyncio.timeout, whose time begins anew after a restart: a warning says so."""
-    monkeypatch.setattr(run, "AWAKE_MS", 60_000)
+    monkeypatch.setattr(activity, "AWAKE_MS", 60_000)
     agent = Agent("Bedroom")
 
     @agent.skill(durable=True)

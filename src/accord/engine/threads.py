@@ -7,10 +7,12 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 __all__ = ["LoopThread", "Threads"]
+
+T = TypeVar("T")
 
 log_ = logging.getLogger("accord")
 
@@ -42,6 +44,19 @@ class LoopThread:
         except RuntimeError:
             return False
         return True
+
+    async def here(self, work: Coroutine[Any, Any, T], task: "asyncio.Task[Any] | None") -> T:
+        """Await something that is a part of `task`, also on an event loop of another thread: some
+        frameworks call tools there. It is cancelled when the task ends.
+        """
+        if self.is_here:
+            return await work
+        if task is None or not self.loop.is_running():
+            work.close()
+            raise RuntimeError("the run that this is a part of has ended")
+        moved = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self.loop.call_soon_threadsafe(task.add_done_callback, lambda run: moved.cancel())
+        return await asyncio.wrap_future(moved)
 
 
 Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], str]

@@ -51,6 +51,7 @@ from accord.model import (
     TaskState,
     TaskStatus,
 )
+from accord.store import SystemClock
 from accord.store.contract import Row
 
 TASK, CONTEXT = "task", "context"
@@ -101,6 +102,21 @@ class Context:
         self._run.act(lambda: self._run.progress(text))
 
 
+class Clock(SystemClock):
+    """It stands still, and says when somebody waits for a later time."""
+
+    def __init__(self, waits: asyncio.Event) -> None:
+        self._waits = waits
+
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    async def sleep_until(self, at_ms: int) -> None:
+        if at_ms > NOW_MS:
+            self._waits.set()
+            await asyncio.get_running_loop().create_future()
+
+
 class Run:
     """One attempt: the log before it, and what it adds."""
 
@@ -115,7 +131,7 @@ class Run:
         assert self.history is not None  # the log of a row has a run
         if len(log) == 2:
             self.history = None  # it has just been started
-        self.task_id, self.turn, self.skill_id = TASK, 1, "skill"
+        self.task_id, self.turn = TASK, 1
         self.threads = Threads()
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
@@ -126,6 +142,7 @@ class Run:
         self.busy = 1
         self.due: list[int] = []
         self.waits = asyncio.Event()
+        self.clock = Clock(self.waits)
         self.steps = Steps(self, self.history)
 
     # What a Recorder has
@@ -151,6 +168,10 @@ class Run:
         self.log.append(entry)
         self.recorded.append(entry)
 
+    @property
+    def activity(self) -> "Run":
+        return self
+
     async def may_begin(self) -> None:
         if self.is_stopping:
             raise asyncio.CancelledError
@@ -166,14 +187,6 @@ class Run:
 
     def resume(self) -> None:
         self.busy += 1
-
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    async def reach(self, at_ms: int) -> None:
-        if at_ms > NOW_MS:
-            self.waits.set()
-            await self.loop.create_future()
 
     def add_due(self, due_ms: int) -> None:
         self.due.append(due_ms)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...model import File, Part
+from ...store import StoreClock
 from ..log import Entry
 from ..threads import Threads
 
@@ -91,6 +92,48 @@ class ChunkWriter(Protocol):
         ...
 
 
+class RunActivity(Protocol):
+    """Count what the function of a run does, and what it waits for."""
+
+    async def may_begin(self) -> None:
+        """Return if something new may be begun; never, if the run is being given up. Raises
+        CancelledError if it was.
+        """
+        ...
+
+    def begin_step(self) -> None:
+        """Count a step as under way."""
+        ...
+
+    def end_step(self) -> None:
+        """Count a step as done."""
+        ...
+
+    def pause(self) -> None:
+        """A branch waits: for the client, for a time, or for branches of its own."""
+        ...
+
+    def resume(self) -> None:
+        """A branch goes on, or begins."""
+        ...
+
+    def add_due(self, due_ms: int) -> None:
+        """Something is to happen then. If the run is given up before, it is taken up again in
+        time.
+        """
+        ...
+
+    def remove_due(self, due_ms: int) -> None:
+        """It has happened, or nobody waits for it any more."""
+        ...
+
+    def was_left(self, what: str) -> None:
+        """The function stopped waiting for something of its own accord, perhaps for a time limit
+        that a restart makes begin anew: say so.
+        """
+        ...
+
+
 class Recorder(Protocol):
     """Describe what steps need of the run they belong to."""
 
@@ -103,9 +146,6 @@ class Recorder(Protocol):
         steps of its own.
         """
         ...
-
-    @property
-    def skill_id(self) -> str: ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -156,46 +196,14 @@ class Recorder(Protocol):
         """Append a private entry without waiting for it."""
         ...
 
-    async def may_begin(self) -> None:
-        """Return if something new may be begun; never, if the run is being given up. Raises
-        CancelledError if it was.
-        """
+    @property
+    def activity(self) -> RunActivity:
+        """Return what counts the steps and the waiting of the function."""
         ...
 
-    def begin_step(self) -> None:
-        """Count a step as under way."""
-        ...
-
-    def end_step(self) -> None: ...
-
-    def pause(self) -> None:
-        """A branch waits: for the client, or for branches of its own."""
-        ...
-
-    def resume(self) -> None:
-        """A branch goes on, or begins."""
-        ...
-
-    def now_ms(self) -> int:
-        """The time, in milliseconds since 1970, by the clock of the store."""
-        ...
-
-    async def reach(self, at_ms: int) -> None:
-        """Return when it is that late by the clock of the store; never before."""
-        ...
-
-    def add_due(self, due_ms: int) -> None:
-        """Something is to happen then. If the run is given up before, it is taken up again in
-        time.
-        """
-        ...
-
-    def remove_due(self, due_ms: int) -> None: ...
-
-    def was_left(self, what: str) -> None:
-        """The function stopped waiting for something of its own accord, perhaps for a time limit
-        that a restart makes begin anew: say so.
-        """
+    @property
+    def clock(self) -> StoreClock:
+        """Return the clock of the store."""
         ...
 
     @property

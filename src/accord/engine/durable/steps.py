@@ -91,10 +91,11 @@ class _Call:
 class Steps:
     """The verbs of one run that are recorded."""
 
-    __slots__ = ("_history", "_names", "_patches", "_run")
+    __slots__ = ("_activity", "_history", "_names", "_patches", "_run")
 
     def __init__(self, run: Recorder, history: History | None) -> None:
         self._run = run
+        self._activity = run.activity
         self._history = history
         self._names: set[str] = set()  # of steps called in tasks of the user's
         self._patches: dict[tuple[str, str], bool] = {}
@@ -147,15 +148,15 @@ class Steps:
                         "recorded under that name"
                     )
                 return await self._recorded(call, found, result)
-        await run.may_begin()
-        run.begin_step()
+        await self._activity.may_begin()
+        self._activity.begin_step()
         try:
             work = _perform(run, function, args, shown, backoff, timeout)
             if (spans := tracing()) is not None:
                 work = spans.step(shown, work)
             return await self._do(call, work, result)
         finally:
-            run.end_step()
+            self._activity.end_step()
 
     async def _do(self, call: _Call, work: Coroutine[Any, Any, Any], result: Result) -> Any:
         """Do the work of a step or of a delegation, and store what comes of it before the function
@@ -306,19 +307,19 @@ class Steps:
                 task = loop.create_task(
                     self._member(Branch(path, branch.output.child(path)), member)
                 )
-                self._run.resume()
+                self._activity.resume()
                 task.add_done_callback(functools.partial(self._member_done, member))
             else:
                 task = loop.create_task(_harmless(member))
                 task.add_done_callback(functools.partial(_close, member))
             tasks.append(task)
         if branch is not None:
-            self._run.pause()
+            self._activity.pause()
         try:
             await _all_done(tasks)
         finally:
             if branch is not None:
-                self._run.resume()
+                self._activity.resume()
         return [task.result() for task in tasks]
 
     def _gathering(self, members: tuple[Any, ...]) -> Branch | None:
@@ -361,7 +362,7 @@ class Steps:
 
     def _member_done(self, member: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
         member.close()  # cancelled before it began, it was never awaited
-        self._run.pause()
+        self._activity.pause()
 
     def _end(self, branch: Branch) -> None:
         if self._history is not None and not self._run.is_stopping:
@@ -396,7 +397,7 @@ class Steps:
         # Handed on: our task is none of the other agent's.
         if isinstance(message, Message) and message.task_id == run.task_id:
             message = replace(message, task_id="")
-        await run.may_begin()  # it holds up no stop, once begun: it is found again
+        await self._activity.may_begin()  # it holds up no stop, once begun: it is found again
         task_id = found.task_id if found is not None else ""
 
         async def on_task(id_: str) -> None:
@@ -426,11 +427,11 @@ class Steps:
 
     async def _in_time(self, call: _Call, work: Coroutine[Any, Any, Any], within: Any) -> Any:
         """Await a delegation until its deadline, which an earlier attempt may have set."""
-        run, timers = self._run, Timers(self._run, self._history)
+        timers = Timers(self._run, self._history)
         due = timers.deadline(call.branch.below(f"{call.label}#within"), within)
-        run.add_due(due)
+        self._activity.add_due(due)
         working = asyncio.ensure_future(work)
-        waiting = asyncio.ensure_future(run.reach(due))
+        waiting = asyncio.ensure_future(self._run.clock.sleep_until(due))
         try:
             await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -440,7 +441,7 @@ class Steps:
             working.cancel()
             waiting.cancel()
             await asyncio.wait({working, waiting})
-            run.remove_due(due)
+            self._activity.remove_due(due)
 
     # Changes of the function
 

@@ -29,10 +29,11 @@ class Expired(TimeoutError):
 class Timers:
     """The times that one run waits for."""
 
-    __slots__ = ("_history", "_run")
+    __slots__ = ("_activity", "_history", "_run")
 
     def __init__(self, run: Recorder, history: History | None) -> None:
         self._run = run
+        self._activity = run.activity
         self._history = history
 
     async def sleep(self, duration: Any, until: datetime.datetime | None) -> None:
@@ -43,14 +44,14 @@ class Timers:
                 "ctx.sleep was called in a task of your own, where it can't be found again after a "
                 "restart; use ctx.gather for work side by side"
             )
-        due = end_of_sleep(run.now_ms(), duration, until)
+        due = end_of_sleep(run.clock.now_ms(), duration, until)
         n = branch.next_sleep()
         found = self._history.sleep(branch.path, n) if self._history is not None else None
         if isinstance(found, Woke):
             return
         if isinstance(found, SleepLeft):
             await run.loop.create_future()  # the function stopped waiting then, and will again
-        await run.may_begin()
+        await self._activity.may_begin()
         if isinstance(found, Slept):
             due = found.due_ms
         else:
@@ -58,20 +59,20 @@ class Timers:
         await self._wait(branch, n, due)
 
     async def _wait(self, branch: Branch, n: int, due: int) -> None:
-        run = self._run
-        run.add_due(due)
-        run.pause()
+        run, activity = self._run, self._activity
+        activity.add_due(due)
+        activity.pause()
         try:
-            await run.reach(due)
+            await run.clock.sleep_until(due)
         except asyncio.CancelledError:
             if not run.is_stopping:
                 run.note(SleepLeft(branch.path, n))
-                run.was_left(f"ctx.sleep (sleep {n})")
+                activity.was_left(f"ctx.sleep (sleep {n})")
             raise
         finally:
-            run.remove_due(due)
-            run.resume()
-        await run.may_begin()
+            activity.remove_due(due)
+            activity.resume()
+        await activity.may_begin()
         run.note(Woke(branch.path, n))
 
     def deadline(self, place: str, within: Any) -> int:
@@ -81,7 +82,7 @@ class Timers:
         found = self._history.sleep(place, 1) if self._history is not None else None
         if isinstance(found, Slept):
             return found.due_ms
-        due = self._run.now_ms() + within_ms(within)
+        due = self._run.clock.now_ms() + within_ms(within)
         self._run.note(Slept(place, 1, due))
         return due
 

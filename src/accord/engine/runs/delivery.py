@@ -173,8 +173,8 @@ class Delivery:
         """End the question of a task if its deadline has passed. Return the deadline then."""
         run = log.slot.run
         if isinstance(run, Run):
-            expires_ms = run.asked_expires_ms
-            return expires_ms if run.asks and run.questions.end_if_late() else 0
+            expires_ms = run.questions.expires_ms if run.asks else 0
+            return expires_ms if expires_ms and run.questions.end_if_late() else 0
         asked = recorded[0].question if recorded is not None else None
         if recorded is None or asked is None or log.state is not TaskState.INPUT_REQUIRED:
             return 0

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ...files import has_references, restored
 from ...model import (
     A2AError,
     File,
@@ -67,10 +66,11 @@ class Questions:
     and the type.
     """
 
-    __slots__ = ("_asking", "_newest_id", "_open", "_run")
+    __slots__ = ("_activity", "_asking", "_newest_id", "_open", "_run")
 
     def __init__(self, run: "Run") -> None:
         self._run = run
+        self._activity = run.activity
         self._asking = asyncio.Lock()
         self._open: _Open | None = None
         self._newest_id = ""  # of the newest question; empty if it has none
@@ -136,9 +136,9 @@ class Questions:
             answer = self._taken(found).message if isinstance(found, Answered) else None
             if answer is None:
                 async with self._turn():
-                    await run.may_begin()
+                    await self._activity.may_begin()
                     if allowed_ms is not None and not asked.expires_ms:
-                        asked.expires_ms = run.now_ms() + allowed_ms
+                        asked.expires_ms = run.clock.now_ms() + allowed_ms
                     if until is not None:
                         answer = await self._ask_watching(
                             branch, asked, word or None, metadata, refusal, until
@@ -151,7 +151,7 @@ class Questions:
                             return _late(asked, default)
             assert answer is not None  # it was recorded, or awaited
             if until is None:  # else it is passed on as it is
-                answer = await self._restored(answer)
+                answer = await self._run.with_files(answer)
             if type_ is Message:
                 return answer
             try:
@@ -178,13 +178,13 @@ class Questions:
             was_left = isinstance(found, AskLeft)
             if isinstance(found, Answered):
                 answer = self._taken(found).message
-                return answer if until is not None else await self._restored(answer)
+                return answer if until is not None else await self._run.with_files(answer)
             if was_left and until is not None:
                 return await until  # it came without a message
         if was_left:
             await run.loop.create_future()
         async with self._turn():
-            await run.may_begin()
+            await self._activity.may_begin()
             # Else it was said, and nothing came of it.
             if not (run.history is not None and _is_same(run.history.question, asked)):
                 self._say(TaskState.AUTH_REQUIRED, text or None, asked, metadata, refusal)
@@ -192,7 +192,7 @@ class Questions:
                 return await self._first(branch, asked, until)
             message = await self._next_message(branch, asked)
         assert message is not None  # it has no deadline
-        return await self._restored(message)
+        return await self._run.with_files(message)
 
     async def _ask(
         self,
@@ -205,18 +205,18 @@ class Questions:
         """Ask, and return the answer; None if the deadline passes first."""
         run = self._run
         was_asked = run.history is not None and run.history.expires_ms(branch.path, asked.n) > 0
-        if was_asked and asked.expires_ms <= run.now_ms():  # it passed while nobody was there
+        if was_asked and asked.expires_ms <= run.clock.now_ms():  # it passed while nobody was there
             self._end_late(branch, asked)
             return None
         if not asked.expires_ms:
             self._say(TaskState.INPUT_REQUIRED, self._word(asked, word), asked, metadata, refusal)
             return await self._next_message(branch, asked)
-        run.add_due(asked.expires_ms)
+        self._activity.add_due(asked.expires_ms)
         try:
             self._say(TaskState.INPUT_REQUIRED, self._word(asked, word), asked, metadata, refusal)
             return await self._next_message(branch, asked)
         finally:
-            run.remove_due(asked.expires_ms)
+            self._activity.remove_due(asked.expires_ms)
 
     async def _ask_watching(
         self,
@@ -230,19 +230,19 @@ class Questions:
         """Ask what another agent asks, which alone decides whether an answer comes in time. None if
         it goes on without one.
         """
-        run, now_ms = self._run, self._run.now_ms()
+        now_ms = self._run.clock.now_ms()
         asked.is_watching = True
         theirs = Question.read(word).expires_ms if isinstance(word, Message) else 0
         due_ms = now_ms + WATCH_MS  # it may go on at any time, also long before its deadline
         if theirs > now_ms:
             due_ms = min(due_ms, theirs + _PASSED_MS)
-        run.add_due(due_ms)
+        self._activity.add_due(due_ms)
         try:
             self._say(TaskState.INPUT_REQUIRED, self._word(asked, word), asked, metadata, refusal)
             found: Message | None = await self._first(branch, asked, until, theirs)
             return found
         finally:
-            run.remove_due(due_ms)
+            self._activity.remove_due(due_ms)
 
     def _word(self, asked: Asked, word: Any) -> Message | None:
         """A question as its client gets it, with its id and its deadline. Those of another agent's
@@ -277,21 +277,10 @@ class Questions:
             return None
         return history.answer(asked.branch, asked.n, asked.text, asked.type, asked.is_named)
 
-    async def _restored(self, answer: Message) -> Message:
-        """Return an answer with the bytes of its smaller files, as the first message has them."""
-        run, files = self._run, self._run.runs.tasks.files
-        if files is None or not has_references(answer):
-            return answer
-        message = await restored(files, answer)
-        if run.message is answer:  # no other branch has got an answer meanwhile
-            run.message = message
-        return message
-
     def _taken(self, answered: Answered) -> Turn:
         run = self._run
         assert run.history is not None  # it has the answer
-        run.taken = Turn(answered.turn, run.history.message(answered.turn))
-        run.message = run.taken.message
+        run.take(Turn(answered.turn, run.history.message(answered.turn)))
         return run.taken
 
     def _say(
@@ -309,7 +298,7 @@ class Questions:
             run.output.conversation.question_follows()
         self._newest_id = question_named(word) if isinstance(word, Message) else ""
         run.output.status(state, word, metadata, refusal=refusal)
-        run.show_due()
+        self._activity.show_due()
         asked.worked_s = round(run.life.worked_s, 3)
         run.note(asked)
         run.output.store_state(write)
@@ -319,13 +308,12 @@ class Questions:
         """Questions wait for each other. A branch whose question waits, waits for the client
         too.
         """
-        run = self._run
         if self._asking.locked():
-            run.pause()
+            self._activity.pause()
             try:
                 await self._asking.acquire()
             finally:
-                run.resume()
+                self._activity.resume()
         else:
             await self._asking.acquire()  # at once: a branch that is about to ask does not wait
         try:
@@ -344,7 +332,7 @@ class Questions:
         question.is_watching, question.theirs_ms = is_watching, theirs_ms
         if asked.expires_ms:
             question.timer = run.loop.create_task(self._end_in_time(question))
-        run.pause()
+        self._activity.pause()
         try:
             turn = await question.answer
             return turn.message if turn is not None else None
@@ -353,28 +341,28 @@ class Questions:
                 self._leave(question)
                 run.output.status(TaskState.WORKING)
                 if not is_watching and "#" not in branch.path:
-                    run.was_left(f"ctx.ask (question {asked.n})")
+                    self._activity.was_left(f"ctx.ask (question {asked.n})")
             raise
         finally:
             if question.timer is not None:
                 question.timer.cancel()
                 question.timer = None  # it holds the question: a circle that would stay for long
             self._open = None
-            run.resume()
+            self._activity.resume()
 
     def _leave(self, question: _Open) -> None:
         """Record that the function has stopped waiting. If another agent asked, and its deadline
         has passed, who answers now is told so, after a restart too.
         """
         run, theirs_ms = self._run, question.theirs_ms
-        passed_ms = theirs_ms if 0 < theirs_ms <= run.now_ms() else 0
+        passed_ms = theirs_ms if 0 < theirs_ms <= run.clock.now_ms() else 0
         run.note(AskLeft(question.branch.path, question.asked.n, passed_ms))
         if passed_ms:
             run.log.expired_ms = passed_ms
 
     async def _end_in_time(self, question: _Open) -> None:
         """End a question when its deadline has passed."""
-        await self._run.reach(question.asked.expires_ms)
+        await self._run.clock.sleep_until(question.asked.expires_ms)
         while self._open is question and not self.end_if_late():  # noqa: ASYNC110  nobody says when
             await asyncio.sleep(_AGAIN_S)
 
@@ -383,7 +371,7 @@ class Questions:
         run, question = self._run, self._open
         if question is None or question.answer.done() or run.is_stopping:
             return False
-        if not question.asked.expires_ms or question.asked.expires_ms > run.now_ms():
+        if not question.asked.expires_ms or question.asked.expires_ms > run.clock.now_ms():
             return False
         if not run.is_sure:
             return False  # another process may have taken the answer
@@ -409,7 +397,7 @@ class Questions:
 
     def _take(self, branch: Branch, n: int, turn: Turn) -> None:
         run = self._run
-        run.taken, run.message = turn, turn.message
+        run.take(turn)
         run.log.turns.append(turn.number)
         run.note(Answered(branch.path, n, turn.number))
         # In the commit that stores the message: nobody is shown the old question.

@@ -193,7 +193,9 @@ class Upkeep:
         with_deadline = [
             run
             for run in waiting
-            if run.skill.is_durable and run.next_due_ms and not run.is_watching
+            if run.skill.is_durable
+            and run.activity.next_due_ms
+            and not (run.asks and run.questions.is_watching)
         ]
         since_s = time.monotonic() - WAITING_S
         too_many = len(with_deadline) - MAX_WITH_DEADLINE
@@ -224,5 +226,5 @@ class Upkeep:
         for run in self._runs.running():  # those without a run come to us as orphans
             if not run.is_waiting or run.log.at_ms >= since_ms:
                 continue
-            if run.asks and not run.asked_expires_ms:
+            if run.asks and not run.questions.expires_ms:
                 run.interrupt("no answer: the question was open for too long")

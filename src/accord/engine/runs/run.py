@@ -7,13 +7,11 @@ import asyncio
 import contextvars
 import datetime
 import enum
-import logging
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ...files import Files, has_references, restored
+from ...files import has_references, restored
 from ...model import (
     INTERRUPTED,
     A2AError,
@@ -25,6 +23,7 @@ from ...model import (
     Unavailable,
 )
 from ...observe import is_unsampled, recorded_trace, tracing
+from ...store import StoreClock
 from ..durable import (
     RUN_POSITION,
     Delegates,
@@ -37,6 +36,7 @@ from ..durable import (
 from ..log import Entry, Log, Noted, Released, RunStarted, Turn, Worked
 from ..skills import Skill, file_of
 from ..threads import Threads
+from .activity import Activity
 from .conversation_state import StateOfConversation
 from .invoke import call, call_within_middleware, fill, in_trace
 from .lifecycle import OVER, Lifecycle, Move, State
@@ -50,15 +50,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Start"]
 
-T = TypeVar("T")
-
 CANCEL_GRACE_S = 3.0
 FORGOTTEN = (
     "interrupted: the server stopped, and its tasks were in memory only; send the message again, "
     "under a new key if it had one"
 )
-AWAKE_MS = 10_000  # for a shorter sleep a function stays in memory
-_SURE_S = 0.1
 
 
 class Start(enum.Enum):
@@ -74,19 +70,18 @@ class Run:
     """One call of a skill's function: started, driven to its end, cancelled or given up.
 
     What the function says goes through `output`, what it asks through `questions`, what it records
-    through `steps`. Where the run stands, and how long it has worked, is in `life`.
+    through `steps`. What it does or waits for is counted in `activity`. Where the run stands, and
+    how long it has worked, is in `life`.
     """
 
     __slots__ = (
         "__weakref__",
-        "_busy",
+        "_activity",
         "_context",
-        "_due",
         "_private",
         "_questions",
         "_start",
         "_steps",
-        "_steps_under_way",
         "_values",
         "failure",
         "history",
@@ -156,9 +151,7 @@ class Run:
         self._values = values
         self._steps: Steps | None = None
         self._questions: Questions | None = None
-        self._steps_under_way = 0
-        self._busy = 1  # branches of the function that do not wait for anything of ours
-        self._due: list[int] = []  # when something is to happen that a branch waits for
+        self._activity: Activity | None = None
         self._context: contextvars.Context | None = None
         self._private = ""
         self._start = start
@@ -241,10 +234,6 @@ class Run:
         return self.log.ids.task_id
 
     @property
-    def skill_id(self) -> str:
-        return self.skill.id
-
-    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         return self.runs.home.loop
 
@@ -259,11 +248,6 @@ class Run:
 
     @property
     def delegates(self) -> Delegates:
-        if self.runs.delegates is None:
-            raise TypeError(
-                "ctx.delegate needs an agent that is served: use accord.Agent, and "
-                "its app() or run()"
-            )
         return self.runs.delegates()
 
     # Driving the function
@@ -296,7 +280,9 @@ class Run:
         RUN_POSITION.set(RunPosition(self, self.output.root(self.task)))
         try:
             if self.runs.tasks.files is not None and has_references(self.message):
-                values = await self._restored(self.runs.tasks.files)
+                binding = self.skill.binding
+                message = await self.with_files(self.message, takes_bytes=binding.takes_bytes)
+                values = binding.values(message)
             fill(self, values)
             conversation = self.output.conversation
             if conversation is not None and not self.is_new_conversation:
@@ -309,27 +295,7 @@ class Run:
             self.runs.ended(self)
             # Drop what refers to the run: else only the garbage collector finds it.
             self.output.close()
-            self._questions = self._steps = self.task = None
-
-    async def _restored(self, files: Files) -> dict[str, Any]:
-        """Return the values of the message with the bytes of its smaller files."""
-        message = await restored(files, self.message, takes_bytes=self.skill.binding.takes_bytes)
-        self.message = message
-        self.taken = replace(self.taken, message=message)
-        return self.skill.binding.values(message)
-
-    async def here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await something of this run, also on an event loop of another thread: some frameworks
-        call tools there. It is cancelled when the run ends.
-        """
-        if self.runs.home.is_here:
-            return await work
-        if self.task is None or not self.loop.is_running():
-            work.close()
-            raise RuntimeError("the run that this is a part of has ended")
-        moved = asyncio.run_coroutine_threadsafe(work, self.loop)
-        self.loop.call_soon_threadsafe(self.task.add_done_callback, lambda run: moved.cancel())
-        return await asyncio.wrap_future(moved)
+            self._activity = self._questions = self._steps = self.task = None
 
     # What is recorded
 
@@ -347,11 +313,6 @@ class Run:
     def cursor(self) -> str:
         """Where the other side of a bridge stood when the last attempt ended."""
         return self.history.cursor if self.history is not None else ""
-
-    @property
-    def is_replaying(self) -> bool:
-        """Whether the function has not come yet to where the record of earlier attempts ends."""
-        return self.history is not None and self.history.is_replaying("")
 
     @property
     def private(self) -> str:
@@ -403,28 +364,13 @@ class Run:
             self._steps = Steps(self, self.history)
         return self._steps
 
-    async def may_begin(self) -> None:
-        """Return if something new may be begun. If the run is being given up, that is never: its
-        function is about to be cancelled.
+    @property
+    def activity(self) -> Activity:
+        if self._activity is None:
+            self._activity = Activity(self)
+        return self._activity
 
-        Nor is anything begun while another process may have taken the task.
-        """
-        while not self.runs.tasks.store.is_sure and not self.is_over:  # noqa: ASYNC110  the store notifies nobody
-            await asyncio.sleep(_SURE_S)
-        if self.life.state is State.RELEASING:
-            await self.loop.create_future()
-        if self.is_over:
-            raise asyncio.CancelledError
-
-    def begin_step(self) -> None:
-        self._steps_under_way += 1
-
-    def end_step(self) -> None:
-        self._steps_under_way -= 1
-        if self.life.state is State.RELEASING and not self._steps_under_way:
-            self.leave()
-
-    # Messages and waiting
+    # Messages and questions
 
     @property
     def questions(self) -> Questions:
@@ -444,27 +390,21 @@ class Run:
         """Whether a question is open."""
         return self._questions is not None and self._questions.is_open
 
-    @property
-    def is_watching(self) -> bool:
-        """Whether a question is open, and the function waits for something beside the client."""
-        return self._questions is not None and self._questions.is_watching
+    def take(self, turn: Turn) -> None:
+        """The function gets a message: what it does next is for its sender."""
+        self.taken, self.message = turn, turn.message
 
-    @property
-    def asked_expires_ms(self) -> int:
-        """Until when the question that is open may be answered; 0: for ever, or there is none."""
-        return self._questions.expires_ms if self._questions is not None else 0
-
-    def pause(self) -> None:
-        """A branch waits: for the client, for a time, or for branches of its own."""
-        self._busy -= 1
-        if self._busy <= 0 and (self.asks or self._due) and self.life.wait():
-            self.runs.waits(self)
-
-    def resume(self) -> None:
-        """A branch goes on."""
-        self._busy += 1
-        if self.life.resume():
-            self.runs.tasks.working.add(self, self.log.namespace.caller)
+    async def with_files(self, message: Message, *, takes_bytes: bool = False) -> Message:
+        """Return a message with the bytes of its smaller files, which the log only refers to. If
+        the function `takes_bytes`, with those of all.
+        """
+        files = self.runs.tasks.files
+        if files is None or not has_references(message):
+            return message
+        found = await restored(files, message, takes_bytes=takes_bytes)
+        if self.message is message:  # else another branch has taken one meanwhile
+            self.message = found
+        return found
 
     def refuse_taken(self, error: A2AError) -> None:
         """Refuse the message that the function has taken last: it led to nothing."""
@@ -475,71 +415,17 @@ class Run:
 
     # Times
 
-    def now_ms(self) -> int:
-        """The time, in milliseconds since 1970, by the clock of the store."""
-        return self.runs.tasks.store.now_ms()
-
-    async def reach(self, at_ms: int) -> None:
-        """Return when it is that late by the clock of the store; never before."""
-        await self.runs.tasks.store.clock.sleep_until(at_ms)
+    @property
+    def clock(self) -> StoreClock:
+        """The clock of the store."""
+        return self.runs.tasks.store.clock
 
     async def sleep(self, duration: Any, until: datetime.datetime | None) -> None:
         """Wait for a while, or until then."""
         if self.skill.is_durable:
             await Timers(self, self.history).sleep(duration, until)
         else:
-            await self.reach(end_of_sleep(self.now_ms(), duration, until))
-
-    def add_due(self, due_ms: int) -> None:
-        """Something is to happen then. If the run is given up before, it is taken up again in
-        time.
-        """
-        self._due.append(due_ms)
-        self.show_due()
-
-    def remove_due(self, due_ms: int) -> None:
-        self._due.remove(due_ms)
-        self.show_due()
-
-    @property
-    def next_due_ms(self) -> int:
-        """When the next of these things is to happen; 0 if there is none."""
-        return min(self._due, default=0)
-
-    def show_due(self) -> None:
-        """Have the row of a task say when it is due while it waits for its client: if the process
-        dies, nobody owns it. A task that is worked on is an orphan then.
-        """
-        log = self.log
-        if log.commits.is_lost or self.is_over:
-            return
-        if log.state not in INTERRUPTED:
-            log.due_ms = 0
-            return
-        # An earlier attempt may have known of more than this one has come to.
-        known = [log.due_ms] if self.history is not None and log.due_ms else []
-        log.due_ms = min([*self._due, *known], default=0)
-
-    @property
-    def can_sleep(self) -> bool:
-        """Whether nothing goes on but waiting for a time that is not near, so that the run may be
-        given up until then.
-        """
-        rest_ms = self.next_due_ms - self.now_ms()
-        is_free = not self.asks and not self._steps_under_way and not self.is_pending
-        return self.skill.is_durable and is_free and rest_ms > AWAKE_MS
-
-    def was_left(self, what: str) -> None:
-        """The function stopped waiting for something of its own accord, perhaps for a time limit
-        that a restart makes begin anew: say so, once for each skill.
-        """
-        if self.skill.is_durable and self.skill.id not in self.runs.left_early:
-            self.runs.left_early.add(self.skill.id)
-            self.output.complain(
-                logging.WARNING,
-                f"it stopped waiting in {what}; if that was asyncio.timeout, its time begins anew "
-                "after a restart: use ctx.ask(..., within=...) for a deadline that stays",
-            )
+            await self.clock.sleep_until(end_of_sleep(self.clock.now_ms(), duration, until))
 
     # Ending
 
@@ -561,9 +447,10 @@ class Run:
         """Give the run up where another can go on: at once, or when the steps it is in have been
         done.
         """
-        if self.life.state in (State.WAITING, State.DEFERRED) or (
-            self.life.move(Move.RELEASE) and not self._steps_under_way
-        ):
+        is_free = self.life.state in (State.WAITING, State.DEFERRED)
+        if not is_free and self.life.move(Move.RELEASE):
+            is_free = self._activity is None or not self._activity.has_steps
+        if is_free:
             self.leave()
 
     def leave(self) -> None:
@@ -578,10 +465,11 @@ class Run:
             return
         # An answer may be in the log already, and the function not woken yet: then the task is
         # working, and stays ours until the next process takes up what we left.
-        is_waiting = self.log.state is not TaskState.WORKING or self.next_due_ms
+        due_ms = self._activity.next_due_ms if self._activity is not None else 0
+        is_waiting = self.log.state is not TaskState.WORKING or due_ms
         if was is State.WAITING and is_waiting:
             self.log.slot.free()  # whoever gets the answer may go on, or sees that it is time
-            self.log.due_ms = self.next_due_ms
+            self.log.due_ms = due_ms
             self.log.inbox.clear()  # what waits is in the log
         if was is not State.DEFERRED and not self.log.commits.is_lost:
             self.log.append(Released(round(worked_s, 1)))

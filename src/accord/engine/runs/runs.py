@@ -65,7 +65,7 @@ class Runs:
         self.lifespans = Lifespans()
         self.open_url: OpenUrl | None = None  # fetches files that callers name by a URL
         # put in by the app, which knows the client
-        self.delegates: Callable[[], Delegates] | None = None
+        self.delegates: Callable[[], Delegates] = _no_delegates
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
         self.on_given_up: Callable[[Run], None] = lambda run: None
         # Runs whose first output decides whether there is a task, by the id it would have.
@@ -217,7 +217,7 @@ class Runs:
         self.tasks.working.discard(run)
         if self.tasks.is_draining:  # nobody can answer here any more
             run.release() if self.can_go_on else run.interrupt(FORGOTTEN)
-        elif run.can_sleep:
+        elif run.activity.can_sleep:
             run.leave()  # it costs a row until then, and no memory
 
     def mismatched(self, run: Run, reason: str) -> None:
@@ -268,6 +268,12 @@ class Runs:
                 taskId=task_id,
             )
         return skill
+
+
+def _no_delegates() -> Delegates:
+    raise TypeError(
+        "ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()"
+    )
 
 
 def _place_of(task: asyncio.Task[None]) -> str:

@@ -443,7 +443,8 @@ class Context:
                 branch, question, type, name, within=within, default=default
             ),
         )
-        return Pending("ask", asked if run.runs.home.is_here else run.here(asked))
+        home = run.runs.home
+        return Pending("ask", asked if home.is_here else home.here(asked, run.task))
 
     # The result has the type that `returns` names, or the one that the function returns.
 
