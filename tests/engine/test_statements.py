@@ -93,7 +93,7 @@ async def two(agent: Agent) -> AsyncIterator[tuple[Process, Process]]:
             for app in apps:
                 await app.open()
             # What came before a listener heard is read once: not while statements are counted.
-            await until(lambda: all(store._wakes.is_heard for store in stores))
+            await until(lambda: all(store._wakes.is_notified for store in stores))
             try:
                 yield Process(apps[0]), Process(apps[1])
             finally:

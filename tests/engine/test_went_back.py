@@ -147,7 +147,7 @@ async def test_who_reads_what_a_failover_lost_is_told_when_the_database_can_be_r
         task_id = await works(world, owner)
         reading = [await process.subscribed(task_id) for process in (owner, other)]
         stores = [process.app._engine.tasks.store for process in (owner, other)]
-        await until(lambda: all(store._wakes.is_heard for store in stores))
+        await until(lambda: all(store._wakes.is_notified for store in stores))
         for store in stores:
             store.has_failed = False
         world.lose(task_id, rows=0)
@@ -253,7 +253,7 @@ async def test_nobody_takes_what_became_of_another_message_for_the_answer_to_a_l
     async with world.two(previews=["1.1"]) as (owner, other):
         task_id: str = (await owner.send(message("one")))["id"]
         stores = [process.app._engine.tasks.store for process in (owner, other)]
-        await until(lambda: all(store._wakes.is_heard for store in stores))
+        await until(lambda: all(store._wakes.is_notified for store in stores))
         rows = world.rows(task_id)
         waiting = asyncio.create_task(wait(other, task_id))
         await until(lambda: "lost" in heard)

@@ -51,5 +51,5 @@ async def test_a_direct_address_for_wake_ups_is_used(pooled_url: str) -> None:
     async with opened(add(pooled_url, listen=quote(base_url(), safe=""))) as box:
         store = box.store
         assert isinstance(store, PostgresStore)
-        await until(lambda: store._wakes.is_heard)
+        await until(lambda: store._wakes.is_notified)
         assert await box.commit(box.create()) == [True]

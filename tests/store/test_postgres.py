@@ -298,14 +298,14 @@ async def test_a_listener_that_was_cut_off_listens_again(
     woken: list[Any] = []
     other = await postgres_box.another(woken.append)
     assert isinstance(other, PostgresStore)
-    await until(lambda: other._wakes.is_heard)
+    await until(lambda: other._wakes.is_notified)
     rows(
         postgres_box,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         f"WHERE pid = {other._wakes._db.get_server_pid()}",
     )
-    await until(lambda: not other._wakes.is_heard)
-    await until(lambda: other._wakes.is_heard)
+    await until(lambda: not other._wakes.is_notified)
+    await until(lambda: other._wakes.is_notified)
     mine = postgres_box.create()
     await other.commit([mine])
     woken.clear()

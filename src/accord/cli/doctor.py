@@ -128,7 +128,7 @@ def _store(url: str) -> Iterator[tuple[str, str]]:
         yield _NOTE, "a pooler is in between, so settings of a session come from its role"
     for statement in found.missing:
         yield _BAD, f"the role lacks a setting: {statement}"
-    if not found.is_heard:
+    if not found.is_notified:
         yield _NOTE, "LISTEN does not work through the pooler: give listen= an address past it"
     how = _OK if found.free >= _CONNECTIONS else _NOTE
     uses = f"a replica needs 2 and uses up to {_CONNECTIONS}, a hub up to {_HUB_CONNECTIONS}"

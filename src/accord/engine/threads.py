@@ -78,7 +78,7 @@ class Threads:
         self._open = 0  # jobs handed over and not over yet; only the loop counts
         self._doing: dict[int, str] = {}
         self._moved_s = 0.0  # when the first began to wait, or a thread last took something up
-        self._is_told = False
+        self._is_reported = False
 
     def run(self, function: Callable[[], Any], name: str) -> asyncio.Future[Any]:
         """Call `function` in a thread, with the context variables of the caller. By this name an
@@ -137,7 +137,7 @@ class Threads:
         """
         waiting, still_s = self._open - self._size, time.monotonic() - self._moved_s
         is_stuck = waiting > 0 and still_s > STUCK_S
-        if is_stuck and not self._is_told:
+        if is_stuck and not self._is_reported:
             busy = ", ".join(
                 f"{count} in {name}"
                 for name, count in Counter(list(self._doing.values())).most_common()
@@ -155,7 +155,7 @@ class Threads:
                     "s" if waiting == 1 else "",
                 ),
             )
-        self._is_told = is_stuck
+        self._is_reported = is_stuck
 
     def close(self) -> None:
         """Let threads that are free end, and the others after what they do."""

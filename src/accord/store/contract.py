@@ -253,7 +253,7 @@ class Record(msgspec.Struct, gc=False):
     artifacts: bytes
     rows: list[Row] = []  # of the log after the snapshot
     committed_ms: int = 0  # when its newest row was
-    died_ms: int = 0  # when its dead owner was last heard of: only what was taken from one has it
+    died_ms: int = 0  # when its dead owner was last seen: only what was taken from one has it
     # Its owner was declared dead because it was silent, and may still be at work.
     may_live: bool = False
     due_ms: int = 0  # when `due` gives it to somebody, if nobody owns it then; 0: never

@@ -16,7 +16,7 @@ __all__ = ["OPTION", "POINTS", "PUSH_POINTS", "is_armed", "point"]
 OPTION = "accord_fail_point"
 POINTS = (
     # opening a store
-    "open.locked",  # the file is held, the schema not looked at
+    "open.locked",  # the file is locked, the schema not looked at
     "open.migrated",
     "open.owned",  # this process has its number
     "take-over.before",

@@ -136,7 +136,7 @@ class FileIndex(Protocol):
         ...
 
     async def expire_holds(self, before_ms: int) -> None:
-        """End all holds of files that were not used since then: who held them has died."""
+        """End all holds of files that were not used since then: their process has died."""
         ...
 
     async def total(self, agent: str, caller: str) -> tuple[int, int]:

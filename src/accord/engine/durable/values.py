@@ -81,7 +81,7 @@ class Result:
         try:
             text = _encode(value)
             back = _decode(text)
-            # marshal takes built-in types only, none derived from them, and tells them apart: a
+            # marshal takes built-in types only, none derived from them, and distinguishes them: a
             # tuple is no list, 1 is not True.
             if marshal.dumps(back, 0) == marshal.dumps(value, 0):
                 return msgspec.Raw(text), back

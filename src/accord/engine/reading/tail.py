@@ -139,9 +139,9 @@ class Tail:
         if len(self.events) > 2 * TAIL_EVENTS:
             self._trim()
         if self._waiters:
-            self._tell(events)
+            self._notify(events)
 
-    def _tell(self, events: list[Event]) -> None:
+    def _notify(self, events: list[Event]) -> None:
         """Wake who waits for one of these events."""
         ended = {turn for event in events for turn in (*event.answers, *event.refuses)}
         woken = [

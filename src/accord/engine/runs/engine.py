@@ -53,7 +53,7 @@ _WARNED: weakref.WeakSet[AgentDefinition] = weakref.WeakSet()
 class Engine:
     """Runs the skills of its agents on a store. Each agent's tasks are stored under its name.
 
-    - A message is either refused with nothing stored, or logged before its sender hears of it.
+    - A message is either refused with nothing stored, or logged before its sender is answered.
     - A task has at most one run; messages for a busy one wait in order.
     """
 

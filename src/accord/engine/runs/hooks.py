@@ -89,7 +89,7 @@ class TaskHooks:
         return bool(self._queue)
 
     async def _task_of(self, stored: _StoredEvent) -> Task | None:
-        """Return the task, if its state is new and somebody is to hear of it."""
+        """Return the task, if its state is new and a hook wants it."""
         event = stored.event
         if event.state is None or self._states.get(stored.key) is event.state:
             return None

@@ -352,7 +352,7 @@ class Questions:
 
     def _leave(self, question: _Open) -> None:
         """Record that the function has stopped waiting. If another agent asked, and its deadline
-        has passed, who answers now is told so, after a restart too.
+        has passed, who answers now gets that as the reason, after a restart too.
         """
         run, theirs_ms = self._run, question.theirs_ms
         passed_ms = theirs_ms if 0 < theirs_ms <= run.clock.now_ms() else 0

@@ -31,7 +31,7 @@ INTERRUPTED = (
     "under a new key if it had one"
 )
 CUT_OFF = (
-    "interrupted: the server that worked on this was not heard of for too long. It may still be "
+    "interrupted: the server that worked on this has not responded for too long. It may still be "
     "working. If doing it twice does no harm, send the message again, under a new key if it had one"
 )
 UNANSWERED = "no answer: the question was open for too long"

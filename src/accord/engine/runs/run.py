@@ -396,7 +396,7 @@ class Run:
 
     async def with_files(self, message: Message, *, takes_bytes: bool = False) -> Message:
         """Return a message with the bytes of its smaller files, which the log only refers to. If
-        the function `takes_bytes`, with those of all.
+        the function `takes_bytes`, larger ones too, up to 25 MiB.
         """
         files = self.runs.tasks.files
         if files is None or not has_references(message):

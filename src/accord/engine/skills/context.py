@@ -345,7 +345,7 @@ class Context:
         message calls it again. A Message is the last word of the completed task.
 
         A durable skill gives the `cursor` of each event on the other side too, or "" if there is
-        none. When it is called again, `ctx.cursor` and `ctx.task` tell what it had said.
+        none. When it is called again, `ctx.cursor` and `ctx.task` show what it had said.
         """
         run = self._task_run
         run.output.act(lambda: run.output.say(event, cursor))
@@ -422,9 +422,9 @@ class Context:
         """Ask the client and return the answer. The task is input-required until then.
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked.
-        If it does not fit, the client is told why and asked again. With `Message` the whole message
-        is returned, with `File` the file in it, of any size. A dict is sent as a JSON Schema; the
-        answer is JSON, and checked if the package `jsonschema` is installed.
+        If it does not fit, the client is asked again, with the reason. With `Message` the whole
+        message is returned, with `File` the file in it, of any size. A dict is sent as a JSON
+        Schema; the answer is JSON, and checked if the package `jsonschema` is installed.
 
         After a restart the answer is found by the question's text and type. If the text changes
         from run to run (a time, a price), give the question a `name`, which is used instead.
@@ -683,8 +683,8 @@ class Context:
     def require_auth(
         self, text: str, *, until: Awaitable[T] | None = None
     ) -> Coroutine[Any, Any, T | Message]:
-        """Tell the client what to authorize, and wait: for `until`, if given, or for a message of
-        the client.
+        """Ask the client to authorize something, and wait: for `until`, if given, or for a message
+        of the client.
 
         Streams stay open meanwhile. The message is returned as it is. A message alone authorizes
         nothing.

@@ -105,7 +105,7 @@ class AgentDefinition:
         self.extensions = extensions or []
         self.strict_modes = strict_modes
         self.checks_modes = bool(strict_modes)  # whether any skill refuses a media type
-        self.has_input_modes = bool(input_modes)  # given, so they are held to
+        self.has_input_modes = bool(input_modes)  # given, so messages are checked against them
         self.auth: Auth | None = None if auth is None else as_auth(auth)
         if card not in ("public", "authenticated"):
             raise ValueError(f'card is "public" or "authenticated", not {card!r}')
@@ -175,8 +175,8 @@ class AgentDefinition:
         """The media types a skill refuses all others than; empty if it takes any."""
         if self.strict_modes is False:
             return []
-        is_held = self.strict_modes or self.has_input_modes
-        return skill.card.input_modes or (self.input_modes if is_held else [])
+        is_checked = self.strict_modes or self.has_input_modes
+        return skill.card.input_modes or (self.input_modes if is_checked else [])
 
     def check_modes(self, skill: Skill, message: Message, *, is_first: bool = True) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take. A part that

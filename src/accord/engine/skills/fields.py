@@ -160,12 +160,12 @@ class UnknownFields:
     def __init__(self, skill: str, known: frozenset[str]) -> None:
         self._skill = skill
         self._known = known
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def look_at(self, value: dict[str, Any]) -> None:
-        for name in value.keys() - self._known - self._told:
-            if len(self._told) < _MAX_NAMES:
-                self._told.add(name)
+        for name in value.keys() - self._known - self._reported:
+            if len(self._reported) < _MAX_NAMES:
+                self._reported.add(name)
                 log_.warning("the skill %s has no field %.80r; it is ignored", self._skill, name)
 
 

@@ -48,7 +48,7 @@ class DatabaseHealth(msgspec.Struct, frozen=True):
     is_ours: bool  # tasks are stored there already
     server: str  # its version
     is_pooled: bool  # a pooler is in between
-    is_heard: bool  # wake-ups arrive: there is a direct way for them
+    is_notified: bool  # wake-ups arrive: there is a direct way for them
     missing: list[str]  # statements that would give the role its settings
     free: int  # connections that are left; behind a pooler, of the database
 
@@ -181,7 +181,7 @@ async def health(options: PostgresOptions) -> DatabaseHealth:
                 is_ours=TASKS in found,
                 server=db.get_settings().server_version.split()[0],
                 is_pooled=pooled,
-                is_heard=not pooled or bool(options.listen),
+                is_notified=not pooled or bool(options.listen),
                 missing=await missing_settings(db),
                 free=await db.fetchval(FREE),
             )

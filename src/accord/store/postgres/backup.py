@@ -73,14 +73,14 @@ async def _check_release(options: PostgresOptions, file: Path) -> None:
         *(None, "pg_restore", "--data-only", f"--schema={options.schema}", "--table=migrations"),
         *("--file=-", str(file)),
     )
-    held = _MIGRATIONS.search(printed)
-    if held is None:
+    dump = _MIGRATIONS.search(printed)
+    if dump is None:
         raise RuntimeError(f"{file} is not a backup of a store")
-    columns = held[1].split(", ")
+    columns = dump[1].split(", ")
     if "part" not in columns:
         raise too_old(str(file))
     found: dict[str, SchemaVersion] = {}
-    for line in held[2].splitlines():
+    for line in dump[2].splitlines():
         row = dict(zip(columns, line.split("\t"), strict=True))
         have, needs = found.get(row["part"], (0, 0))
         found[row["part"]] = SchemaVersion(

@@ -31,7 +31,7 @@ _NOT_WATCHED = "SELECT NULL::int AS pos WHERE false"
 
 def claim_sql(*, reopen: bool, watch: bool) -> str:
     """Return the beginning of a query that claims a task. `claimed` has its position, the
-    number of its posts and when its last owner was heard of, if it is ours now; `watched` its
+    number of its posts and when its last owner was seen, if it is ours now; `watched` its
     position, if it is watched from now on.
 
     The values are the namespace, the id, our number and the newest format we can read.

@@ -20,7 +20,7 @@ class DatabaseClock(SystemClock):
     from it. Heartbeats bring its time.
 
     The database read its clock between our question and its answer. So each answer gives bounds of
-    the difference, and a slow one, of a busy database, does not move what a quick one has told.
+    the difference, and a slow one, of a busy database, does not change what a quick one has shown.
     """
 
     def __init__(self) -> None:

@@ -184,7 +184,7 @@ async def uncancelled(db: Any, work: Awaitable[T], patience_s: float) -> T:
         TimeoutError: It took too long. What became of it is not known.
     """
     doing = asyncio.ensure_future(work)
-    # If we are cancelled, or give up, nobody is left to be told how it ended.
+    # If we are cancelled, or give up, nobody waits for its outcome any more.
     doing.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         done, _ = await asyncio.wait({doing}, timeout=patience_s)

@@ -66,7 +66,7 @@ async def beat(
 async def declare_dead(
     db: Any, options: PostgresOptions, replica: int, beats: int | None = None
 ) -> bool:
-    """Declare a replica dead, if it has counted no heartbeat since. When it was last heard of is
+    """Declare a replica dead, if it has counted no heartbeat since. When it was last seen is
     what it wrote last.
     """
     schema = options.schema

@@ -127,7 +127,7 @@ class PostgresOwnership:
         )
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
-        keys: dict[int, int] = {}  # with when its owner was last heard of
+        keys: dict[int, int] = {}  # with when its owner was last seen
         dead = [
             row[0]
             for row in await self._db.fetch(
@@ -163,7 +163,7 @@ class PostgresOwnership:
         return sorted(found, key=lambda record: record.due_ms)
 
     async def _taken(self, keys: Mapping[int, int]) -> list[Record]:
-        """Return tasks that we have taken, each with when its owner was last heard of."""
+        """Return tasks that we have taken, each with when its owner was last seen."""
         if not keys:
             return []
         rows = await self._db.fetch(

@@ -26,7 +26,7 @@ POSTS_S = 10.0  # the same for posts, while wake-ups arrive: they report posts
 FAST_POLL_S = 0.25  # while no wake-up arrives
 RESEND_S = 1.0  # after which a wake-up that could not be sent is sent again
 PING_S = 5.0
-HEARD_S = 2.0  # within which a ping must come back
+ECHO_S = 2.0  # within which a ping must come back
 YIELD_S = 5.0  # for which there is no listener, once the writer or the heartbeat lacks a connection
 MOST = 400  # tasks named in one wake-up; more: all
 ALL = "*"
@@ -34,7 +34,7 @@ PING = "?"
 
 
 class Wakes:
-    """Sends and hears wake-ups for one replica, and polls."""
+    """Sends and receives wake-ups for one replica, and polls."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Wakes:
         wake: Callable[[Collection[int] | None], None],
     ) -> None:
         self.watched: dict[int, int] = {}  # tasks, with the position they were last seen at
-        self.is_heard = False  # wake-ups arrive
+        self.is_notified = False  # wake-ups arrive
         self._options = options
         self._pooled = pooled and not options.listen
         self._replica = replica
@@ -55,7 +55,7 @@ class Wakes:
         self._pending: defaultdict[int, set[int]] = defaultdict(set)  # tasks by replica
         self._wakes_all = False  # everybody is to be woken
         self._db: Any = None
-        self._heard: asyncio.Event = asyncio.Event()
+        self._echoed: asyncio.Event = asyncio.Event()
         self._said = False
         self._posts_s = 0.0  # when posts were last looked for
         self._yields_until_s = 0.0
@@ -138,11 +138,11 @@ class Wakes:
     def _channel(self, replica: int) -> str:
         return f"{self._options.schema}_{replica}"
 
-    # Hearing
+    # Listening
 
-    def _hear(self, db: Any, pid: int, channel: str, payload: str) -> None:
+    def _on_notify(self, db: Any, pid: int, channel: str, payload: str) -> None:
         if payload == PING:
-            self._heard.set()
+            self._echoed.set()
         elif payload == ALL:
             self._wake(None)
         else:
@@ -155,48 +155,48 @@ class Wakes:
         except asyncio.CancelledError:
             raise  # whoever stops us closes the connection
         except BaseException:
-            self._hear_no_more()
+            self._end_listening()
             raise
-        self._hear_no_more()
+        self._end_listening()
         return False
 
-    def _hear_no_more(self) -> None:
+    def _end_listening(self) -> None:
         if self._db is not None:
             kill(self._db)
             self._db = None
-        self.is_heard = False
+        self.is_notified = False
         self._poller.wake()
 
     def _listen_pause_s(self) -> float:
         return max(self._yields_until_s - time.monotonic(), 1)
 
     async def _listen_once(self) -> None:
-        """Listen until the connection ends, or a ping is not heard."""
+        """Listen until the connection ends, or a ping does not come back."""
         self._db = db = await connect(self._options, dsn=self._options.direct, pooled=self._pooled)
         ended = asyncio.Event()
         db.add_termination_listener(lambda _: ended.set())
-        await db.add_listener(self._channel(self._replica), self._hear)
-        await db.add_listener(self._options.schema, self._hear)
+        await db.add_listener(self._channel(self._replica), self._on_notify)
+        await db.add_listener(self._options.schema, self._on_notify)
         while True:
-            self._heard.clear()
+            self._echoed.clear()
             await asyncio.wait_for(
                 db.execute(f"SELECT pg_notify('{self._channel(self._replica)}', '{PING}')"),
-                HEARD_S,
+                ECHO_S,
             )
             try:
-                await asyncio.wait_for(self._heard.wait(), HEARD_S)
+                await asyncio.wait_for(self._echoed.wait(), ECHO_S)
             except TimeoutError:
-                self._say_unheard()
+                self._log_unnotified()
                 return
-            if not self.is_heard:
-                self.is_heard = True
-                self._wake(None)  # what came before was not heard
+            if not self.is_notified:
+                self.is_notified = True
+                self._wake(None)  # what came before may be lost
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), PING_S)
             if db.is_closed():
                 return
 
-    def _say_unheard(self) -> None:
+    def _log_unnotified(self) -> None:
         if not self._said:
             self._said = True
             log_.warning(
@@ -210,7 +210,7 @@ class Wakes:
     # Polling
 
     def _poll_pause_s(self) -> float:
-        return POLL_S if self.is_heard else FAST_POLL_S
+        return POLL_S if self.is_notified else FAST_POLL_S
 
     async def _poll(self) -> bool:
         begun_s = time.monotonic()
@@ -238,7 +238,7 @@ class Wakes:
                     changed.add(key)
             for key in [key for key in self.watched if key not in there]:
                 del self.watched[key]
-        if not self.is_heard or time.monotonic() - self._posts_s >= POSTS_S:
+        if not self.is_notified or time.monotonic() - self._posts_s >= POSTS_S:
             changed |= await self._posted()
         if changed:
             self._wake(changed)

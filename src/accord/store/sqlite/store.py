@@ -159,7 +159,7 @@ class SqliteStore:
         self._seen_ms = 0
         # Tasks that are ours though the database does not say so yet.
         self._claimed: set[int] = set()
-        self._died_ms: dict[int, int] = {}  # when other replicas were last heard of
+        self._died_ms: dict[int, int] = {}  # when other replicas were last seen
         # by agent: tasks of dead owners that nobody has taken up
         self._orphans: dict[str, list[int]] = {}
         self._wake: Wake = lambda tasks: None
@@ -227,7 +227,7 @@ class SqliteStore:
         point("take-over.before")
         with self._transaction() as db:
             db.execute("UPDATE replicas SET is_dead=1 WHERE replica<>?", (self.replica,))
-            # A dead one is remembered while a task names it: when it was last heard of, or wrote.
+            # A dead one is remembered while a task names it: when it was last seen, or wrote.
             last = f"SELECT owner, max(committed_ms) FROM tasks WHERE {_ORPHANED} GROUP BY owner"
             written_ms = dict(db.execute(last, (None, self.replica)).fetchall())
             seen_ms = dict(
@@ -266,7 +266,7 @@ class SqliteStore:
         self.samples.close()
         self._lister.close()
         self._reads.db.close()
-        self._db.close()  # the last connection: folds the log file back into the database
+        self._db.close()  # the last connection: merges the log file into the database
         self._watch.close()
         self._lock.close()
 

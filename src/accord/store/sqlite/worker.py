@@ -1,9 +1,9 @@
 """A thread that works for an event loop.
 
-Whoever rings the other does so by a byte in a pipe, a call during which Python's lock is free: the
-one that wakes finds it so. With queues of the standard library, and `call_soon_threadsafe`, the
-lock is held while the other is woken, who then has to go back to sleep until it is given up: ten
-switches between the threads for each job instead of five.
+Each wakes the other by a byte in a pipe. Python's lock is free during that call, so the other can
+go on at once. Queues of the standard library and `call_soon_threadsafe` keep the lock while they
+wake the other, which then goes back to sleep until the lock is released: ten switches between the
+threads for each job instead of five.
 """
 
 import asyncio
