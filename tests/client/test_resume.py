@@ -228,6 +228,28 @@ async def test_a_silent_stream_is_taken_for_cut():
     assert calls == ["SendStreamingMessage", "SendStreamingMessage"]
 
 
+async def test_an_agent_that_ends_streams_early_is_asked_less_and_less_often():
+    """Each subscription shows the task as it was, and ends. Something new makes it quick again."""
+    subscriptions = 0
+
+    def handler(request):
+        nonlocal subscriptions
+        if request.verb == "GET":
+            return answer(card(f"http://{request.headers['host']}/"))
+        subscriptions += request.json["method"] == "SubscribeToTask"
+        if subscriptions == 9:
+            return sse(_envelope(request, {"task": task()}))
+        shown = task("WORKING", "") if subscriptions < 6 else task("WORKING", "half")
+        return sse(_envelope(request, {"task": shown}))
+
+    pauses = []
+    retry = Retry(first_s=0.001, most_s=0.02, chance=lambda: 1.0, on_pause=pauses.append)
+    async with scripted(handler) as peer, connect(peer.url, retry=retry) as client:
+        assert (await story(client.stream("go")))[-1] == "completed"
+    waited = [round(pause.seconds * 1000) for pause in pauses]
+    assert waited == [1, 2, 4, 8, 16, 20, 1, 2, 4]
+
+
 async def test_what_the_agent_says_in_a_stream_is_raised():
     """An error of the agent is not a cut: it ends the stream."""
 

@@ -35,7 +35,7 @@ from ...protocol import DEFAULT_SEMANTICS, EventFrame, Semantics
 from ..bindings import Item
 from ..errors import AgentFault, CallFailed, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
-from ..retry import Failures, is_interrupted, may_repeat
+from ..retry import Failures, Pause, is_interrupted, may_repeat
 from .generations import EventStep, Generations
 from .seen import Echo, Gap, apply, catch_up, message_arrived, own, reconcile, unseen
 
@@ -127,6 +127,9 @@ class Stream:
         self._answered_at = 0.0  # since when this connection is a stream
         self._mode = _LIVE
         self._failures = Failures(client.connection.retry)
+        # Connections in a row that ended soon and had nothing new to say. The agent is there, so it
+        # is not given up; but it is not asked as fast as it can end them.
+        self._early_ends = 0
         self._sends = 0
         self._polls = 0
         self._is_over = False
@@ -373,6 +376,14 @@ class Stream:
         self._failures.forget()
         if self._is_known(cursor) or not self._counts(event, cursor):
             return
+        known = len(self._ready)
+        self._accept_new(event, cursor)
+        if len(self._ready) > known:
+            self._early_ends = 0
+
+    def _accept_new(
+        self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str
+    ) -> None:
         if self._withheld:
             withheld = list(self._withheld)
             self._withheld.clear()
@@ -537,8 +548,13 @@ class Stream:
         now = asyncio.get_running_loop().time()
         if self._answered_at and now - self._answered_at > connection.retry.most_s:
             self._failures.forget()  # it was there for a while, with nothing to say
+            self._early_ends = 0
         self._answered_at = 0.0
         pause = connection.pause_after(error, self._failures, self._deadline)
+        self._early_ends += 1
+        if pause is not None and self._early_ends > pause.attempt:
+            seconds = max(pause.seconds, connection.retry.pause_s(self._early_ends))
+            pause = Pause(pause.error, self._early_ends, seconds)
         is_lost = (
             self.task is None
             and self._is_send
