@@ -19,7 +19,7 @@ SOURCE = Path(accord.__file__).parent
 # A room may import the rooms before it, and itself.
 ORDER = [
     {"extras", "lazy_imports", "slug"},
-    {"model", "forks", "private", "sockets"},
+    {"model", "after_fork", "private", "sockets"},
     {"net", "pump", "siblings"},
     {"protocol", "auth", "store", "observe"},
     {"files", "schema"},

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from .forks import close_in_children
+from .after_fork import close_in_children
 from .model import whole_number
 from .private import private_folder, private_opener
 

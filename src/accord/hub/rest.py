@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote, urlencode
 
-from ..forks import close_in_children
+from ..after_fork import close_in_children
 from ..net import Network, Request, origin_of
 
 try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...forks import own_signals
+from ...after_fork import own_signals
 from ...model import Limits
 from ..http import Router
 from ..http1 import HttpServer

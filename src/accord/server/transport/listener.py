@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from ...forks import close_in_children
+from ...after_fork import close_in_children
 from ...model import Limits
 from .acceptor import AT_ONCE, Acceptor
 from .tls import Tls

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-from ...forks import close_in_children
+from ...after_fork import close_in_children
 from ...model import whole_number
 from ...private import private_file, private_folder, private_opener
 from ...siblings import SEVERAL, parent_of_workers

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...forks import close_in_children
+from ...after_fork import close_in_children
 
 __all__ = ["Worker"]
 
