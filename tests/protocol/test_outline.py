@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from accord.model import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
-from accord.protocol import shallow as outline
-from accord.protocol.shallow import Outline, is_object, shallow_task
+from accord.protocol import task_outline
+from accord.protocol.task_outline import Outline, is_object, shallow_task
 from accord.protocol.v1 import codec as v1
 
 # Read from agents that speak A2A 1.1, and never stored.
@@ -51,7 +51,7 @@ TASK = Task(
 )
 def test_every_member_of_the_model_has_its_place(shape, model):
     """One that is added there would silently be left out here."""
-    assert list(typing.get_type_hints(getattr(outline, shape))) == [
+    assert list(typing.get_type_hints(getattr(task_outline, shape))) == [
         f.encode_name for f in msgspec.structs.fields(model) if f.encode_name not in NEVER_STORED
     ]
 
@@ -64,7 +64,7 @@ def test_an_outline_has_all_that_a_task_has():
 
 def test_what_was_not_read_is_written_as_it_was():
     data = v1.encode(TASK)
-    assert v1.encode(outline.outline(data)) == data
+    assert v1.encode(task_outline.outline(data)) == data
     assert v1.encode(shallow_task(data)) == data
 
 

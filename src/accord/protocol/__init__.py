@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from .numbers import BindingName as BindingName
     from .numbers import PreviewNumber as PreviewNumber
     from .numbers import VersionNumber as VersionNumber
-    from .shallow import outline as outline
-    from .shallow import texts as texts
     from .spoken import SPOKEN as SPOKEN
     from .spoken import SpokenVersion as SpokenVersion
     from .spoken import is_old as is_old
     from .spoken import spoken_version as spoken_version
+    from .task_outline import outline as outline
+    from .task_outline import texts as texts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy_imports(__name__)

@@ -16,7 +16,7 @@ import msgspec
 
 from ..model import FINAL, A2AError, Event, InvalidParams, Message, StatusUpdate, Task, TaskState
 from . import lenient, text
-from .shallow import is_object
+from .task_outline import is_object
 
 __all__ = [
     "FINAL_WORDS",

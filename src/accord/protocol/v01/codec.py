@@ -35,7 +35,7 @@ from ..legacy import (
     write_role,
     write_state,
 )
-from ..shallow import shallow_task
+from ..task_outline import shallow_task
 from ..v1 import codec as v1
 
 __all__ = [

@@ -52,9 +52,9 @@ from ..legacy import (
     write_state,
     write_webhook,
 )
-from ..shallow import shallow_task
+from ..task_outline import shallow_task
 from ..v1 import codec as v1
-from . import usual_send
+from . import text_send
 
 __all__ = [
     "CODEC",
@@ -437,7 +437,7 @@ class V03:
     errors_in_streams = True  # its clients read nothing but events from a stream
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
-        if operation in _SENDS and (request := usual_send.read(params)) is not None:
+        if operation in _SENDS and (request := text_send.read(params)) is not None:
             return request, DEFAULT_SEMANTICS
         read, type_, semantics = READERS[operation]
         return legacy.convert(legacy.read(read, legacy.load(params)), type_), semantics

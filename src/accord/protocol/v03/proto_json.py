@@ -27,7 +27,7 @@ from ..legacy import (
     some,
     write_webhook,
 )
-from ..shallow import is_object
+from ..task_outline import is_object
 from . import codec as v03
 from .file_bytes import Form, read_bytes, write_bytes
 

@@ -28,7 +28,7 @@ from ...model import (
 from .. import legacy, legacy_card
 from ..contract import Codec, RestCodec, Semantics, Snapshot, TaskPage
 from ..legacy import Json
-from ..shallow import shallow_task
+from ..task_outline import shallow_task
 from ..v1 import codec as v1
 from . import codec as v03
 from . import proto_json

@@ -12,7 +12,7 @@ import msgspec
 from ...model import Event, Message, TaskStatus
 from .. import lenient, text
 from ..contract import Semantics, Snapshot, TaskPage, Timeline
-from ..shallow import texts
+from ..task_outline import texts
 from ..v1 import codec as v1
 from . import requests
 
