@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.operations.table import OPERATIONS, VERSIONS, served
+from accord.operations.table import OPERATIONS, VERSIONS, served_versions
 from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
 from tests.processes import run_sync
 
@@ -149,7 +149,7 @@ async def test_only_the_versions_asked_for_are_answered(wanted):
 def test_versions_that_do_not_exist_are_refused_at_start(wanted):
     """A typing mistake is told by name, not found out by clients."""
     with pytest.raises(ValueError, match=r"choose from 0\.1, 0\.2, 0\.3, 1\.0"):
-        served(wanted)
+        served_versions(wanted)
 
 
 def test_rows_name_operations_that_exist():

@@ -12,8 +12,7 @@ from ..engine.skills import Agent, AgentDefinition, definition_of
 from ..files import Files, Giver, open_files
 from ..model import AgentCard, Limits
 from ..net import Guard, egress_words
-from ..operations import Service, Version
-from ..operations import served as versions_served
+from ..operations import Service, Version, served_versions
 from ..options import AppOptions, AppPart
 from ..push import Notifier
 from ..server.http import CardEndpoint, Receive, Router, Send
@@ -56,7 +55,7 @@ class App(Router):
         self.agent = agent if not beside else self._listing.agent()
         self.tls = options.tls
         self.trusted_proxies = options.trusted_proxies
-        self._versions = versions_served(options.versions, options.previews)
+        self._versions = served_versions(options.versions, options.previews)
         self._authenticators = Authenticators(limits, options.trusted_proxies, self._resources)
         self._outgoing = Outgoing(options.allow_hosts, options.egress_proxy)
         self._engine, files = _new_engine(agent, options, limits, self._outgoing)

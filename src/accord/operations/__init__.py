@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .table import major_minor as major_minor
     from .table import methods as methods
     from .table import numbers as numbers
-    from .table import served as served
+    from .table import served_versions as served_versions
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy_imports(__name__)

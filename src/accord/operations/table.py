@@ -36,7 +36,7 @@ __all__ = [
     "major_minor",
     "methods",
     "numbers",
-    "served",
+    "served_versions",
 ]
 
 # The version of a caller who names none, unless the method or path shows it (A2A 1.0, section 3.6).
@@ -288,7 +288,9 @@ VERSIONS = (V1_0, V0_3, V0_1)
 PREVIEWS = (V1_1,)  # not released: used only where somebody asks for them
 
 
-def served(wanted: Sequence[str] | None, previews: Sequence[str] = ()) -> tuple[Version, ...]:
+def served_versions(
+    wanted: Sequence[str] | None, previews: Sequence[str] = ()
+) -> tuple[Version, ...]:
     """Return the versions of these numbers, all of them for None, and these previews; raises
     ValueError for one that is not known.
     """
