@@ -143,7 +143,7 @@ def _has_ended(task_id: str, calls: list[Call]) -> bool:
 async def _fill(database: Path, count: int) -> None:
     """Store tasks whose webhooks are due and lead nowhere."""
     from accord.auth import Keyring, key_file_of
-    from accord.push.hooks import Hook, _context, _encode
+    from accord.push.webhooks import Webhook, _context, _encode
 
     store = SqliteStore(database)
     await store.open(lambda tasks: None)
@@ -156,7 +156,7 @@ async def _fill(database: Path, count: int) -> None:
         task = b'{"task":{"id":"%b","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"}}}'
         text = task % task_id.encode()
         data = keyring.seal(
-            _encode(Hook("http://127.0.0.1:9/")), context=_context(space, task_id, "c")
+            _encode(Webhook("http://127.0.0.1:9/")), context=_context(space, task_id, "c")
         )
         push = Push(key, "c", space, "http://127.0.0.1:9", "1.0", data, at_ms)
         items.append(

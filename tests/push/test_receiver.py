@@ -15,7 +15,7 @@ from accord.auth import Keyring
 from accord.model import AuthenticationInfo, TaskPushNotificationConfig, TaskState
 from accord.push import Notified, Receiver, Refusal
 from accord.push.delivery import Deliverer, Notification
-from accord.push.hooks import Hook
+from accord.push.webhooks import Webhook
 from tests.drive import serving_asgi
 
 AGENT = "https://agent.example"
@@ -48,7 +48,7 @@ class Sender:
         task_id: str = "t-1",
     ) -> tuple[dict[str, str], bytes]:
         data = json.dumps(body).encode()
-        hook = Hook(f"{HOOK}?key=of-ours", "tok", scheme, credentials)
+        hook = Webhook(f"{HOOK}?key=of-ours", "tok", scheme, credentials)
         what = Notification(task_id, "c", number, data, "application/a2a+json", "1.0")
         headers = self._deliverer.headers(hook, what, int(at or time.time()))
         return {name.lower(): value for name, value in headers.items()}, data
@@ -438,6 +438,6 @@ async def test_large_bodies_are_refused(monkeypatch: pytest.MonkeyPatch):
 
 def test_authentication_is_not_shown_in_a_traceback():
     """A hook that is printed by accident tells its secrets to the log; it is not printed."""
-    hook = Hook("https://me.example/?key=marker", "marker", "Basic", "marker")
+    hook = Webhook("https://me.example/?key=marker", "marker", "Basic", "marker")
     assert "marker" not in repr(hook)
     assert AuthenticationInfo(scheme="Basic").scheme == "Basic"

@@ -192,7 +192,7 @@ class MetricsPage:
 
     async def _push_lag(self, notifier: Notifier) -> Gauge:
         try:
-            next_ms = await notifier.hooks.store.next_ms(self._engine.runs.agents)
+            next_ms = await notifier.webhooks.store.next_ms(self._engine.runs.agents)
         except (A2AError, CommitFailed):  # a store that fails has a gauge of its own
             next_ms = None
         late_ms = max(self._engine.tasks.store.now_ms() - next_ms, 0) if next_ms is not None else 0

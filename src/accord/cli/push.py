@@ -13,7 +13,7 @@ from ..model import Task, TaskState, TaskStatus, Unavailable, new_id
 from ..net import Guard, Network, NotPublic
 from ..protocol import NEWEST
 from ..protocol.v1 import codec as v1
-from ..push import Deliverer, Hook, Notification, Verdict
+from ..push import Deliverer, Notification, Verdict, Webhook
 from ..store import CommitFailed, DeadLetter, Push, open_store
 from ..store.sqlite import PushesBeside, SqliteStore, check_file
 from .db import only_store
@@ -218,7 +218,7 @@ def test(
             lambda: network, lambda: keyring, lambda: "accord-push-test", timeout_s=15
         )
         try:
-            tried = await sender.attempt(Hook(url, token, scheme, credentials), what)
+            tried = await sender.attempt(Webhook(url, token, scheme, credentials), what)
         finally:
             await network.close()
         return tried.verdict, tried.error

@@ -52,15 +52,15 @@ async def create_push_config(
     namespace = service.namespace(request.tenant, call)
     if not request.url and call.semantics.empty_url_removes_push:
         key, _ = await _place(service, namespace, request.task_id)
-        await notifier.hooks.delete(key, request.id)
+        await notifier.webhooks.delete(key, request.id)
         return request
-    await notifier.hooks.check(request, namespace)
+    await notifier.webhooks.check(request, namespace)
     key, seq = await _place(service, namespace, request.task_id)
     await _check_count(service, call, request, key, request.task_id)
     push = _made(notifier, call, request, namespace, key, request.task_id, seq)
-    if not await notifier.hooks.put(push):
+    if not await notifier.webhooks.put(push):
         raise not_found(request.task_id)
-    return notifier.hooks.shown(_named(push, request.task_id))
+    return notifier.webhooks.shown(_named(push, request.task_id))
 
 
 async def get_push_config(
@@ -77,7 +77,7 @@ async def get_push_config(
     if push is None:
         raise _no_config(request.task_id, request.id)
     call.headers = _states([push])
-    return notifier.hooks.shown(push)
+    return notifier.webhooks.shown(push)
 
 
 async def list_push_configs(
@@ -95,7 +95,7 @@ async def list_push_configs(
     page = left[:size]
     call.headers = _states(page)
     return ListPushConfigsResponse(
-        configs=[notifier.hooks.shown(push) for push in page],
+        configs=[notifier.webhooks.shown(push) for push in page],
         next_page_token=_write_token(page[-1].n) if len(left) > size else "",
     )
 
@@ -110,7 +110,7 @@ async def delete_push_config(
     found = await _of(service, notifier, call, request.tenant, request.task_id)
     push = _find(found, request.id, request.task_id, call)
     if push is not None:
-        await notifier.hooks.delete(push.task, push.id)
+        await notifier.webhooks.delete(push.task, push.id)
 
 
 # The config that comes with a send
@@ -125,7 +125,7 @@ async def inline_config(
         return None
     config = configuration.task_push_notification_config
     notifier = _notifier(service)
-    await notifier.hooks.check(config, service.namespace(request.tenant, call), field=_INLINE)
+    await notifier.webhooks.check(config, service.namespace(request.tenant, call), field=_INLINE)
     configuration.task_push_notification_config = None
     return config
 
@@ -160,7 +160,7 @@ async def register_before(
 
     async def store() -> None:
         notifier = _notifier(service)
-        await notifier.hooks.put(_made(notifier, call, config, namespace, key, task_id, seq))
+        await notifier.webhooks.put(_made(notifier, call, config, namespace, key, task_id, seq))
 
     return store
 
@@ -187,7 +187,7 @@ async def _check_count(
     service: Service, call: Call, config: TaskPushNotificationConfig, key: int, task_id: str
 ) -> None:
     """A task has so many configs and no more. One of an id that is there replaces that."""
-    there = await _notifier(service).hooks.store.of(key)
+    there = await _notifier(service).webhooks.store.of(key)
     most = service.limits.push_configs_per_task
     if len(there) >= most and _id_of(config, call, task_id) not in {push.id for push in there}:
         raise InvalidParams(f"task {task_id} has {most} push configs, the most allowed; delete one")
@@ -197,7 +197,7 @@ async def _of(
     service: Service, notifier: Notifier, call: Call, tenant: str, task_id: str
 ) -> list[Push]:
     key, _ = await _place(service, service.namespace(tenant, call), task_id)
-    return await notifier.hooks.store.of(key)
+    return await notifier.webhooks.store.of(key)
 
 
 def _find(found: list[Push], id: str, task_id: str, call: Call) -> Push | None:
@@ -218,7 +218,7 @@ def _made(
     seq: int,
 ) -> Push:
     config.id = _id_of(config, call, task_id)
-    return notifier.hooks.made(
+    return notifier.webhooks.made(
         config,
         task=key,
         task_id=task_id,

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from .delivery import Notification as Notification
     from .delivery import SeenAttempt as SeenAttempt
     from .delivery import Verdict as Verdict
-    from .hooks import Hook as Hook
     from .notifier import Notifier as Notifier
     from .outbox import Format as Format
     from .receiver import Notified as Notified
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from .receiver import Refusal as Refusal
     from .serving import listening as listening
     from .settings import PushSettings as PushSettings
+    from .webhooks import Webhook as Webhook
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy_imports(__name__)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..model import whole_number
 from ..net import AgentFault, Http, Request, Response, origin_of
 from ..observe import NO_TRACE, Trace, child_of, tracing
-from .hooks import Hook
 from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
+from .webhooks import Webhook
 
 if TYPE_CHECKING:
     from ..auth import Keyring
@@ -85,7 +85,7 @@ class Deliverer:
         self._timeout_s = timeout_s
         self.on_attempt: Callable[[SeenAttempt], None] | None = None  # called after each
 
-    async def attempt(self, hook: Hook, what: Notification) -> AttemptResult:
+    async def attempt(self, hook: Webhook, what: Notification) -> AttemptResult:
         spans = tracing()
         if spans is None:
             return await self._attempt(hook, what._replace(trace=child_of(what.trace)))
@@ -98,7 +98,7 @@ class Deliverer:
         finally:
             span.end()
 
-    async def _attempt(self, hook: Hook, what: Notification) -> AttemptResult:
+    async def _attempt(self, hook: Webhook, what: Notification) -> AttemptResult:
         since_s = time.time()
         headers = self.headers(hook, what, int(since_s))
         request = Request("POST", hook.url, self._timeout_s, headers, what.body)
@@ -126,7 +126,7 @@ class Deliverer:
             )
         return result
 
-    def headers(self, hook: Hook, what: Notification, now_s: int) -> dict[str, str]:
+    def headers(self, hook: Webhook, what: Notification, now_s: int) -> dict[str, str]:
         """Return the headers of a body: the sender, what the config asks for, and signatures."""
         sent_as = delivery_id(what.task_id, what.number, what.config_id)
         headers = {
@@ -156,7 +156,7 @@ class Deliverer:
         return headers
 
     def _claims(
-        self, hook: Hook, what: Notification, sent_as: str, now_s: int
+        self, hook: Webhook, what: Notification, sent_as: str, now_s: int
     ) -> dict[str, object]:
         return {
             "iss": self._issuer(),

@@ -7,9 +7,9 @@ from ..engine.tasks import Tasks
 from ..model import Limits
 from ..net import Guard, Http
 from .delivery import Deliverer
-from .hooks import Hooks
 from .outbox import Format, Outbox
 from .settings import PushSettings
+from .webhooks import Webhooks
 
 if TYPE_CHECKING:
     from ..auth import Keyring
@@ -37,9 +37,11 @@ class Notifier:
         self._settings = settings
         self._guard = guard
         self._network: Http | None = None
-        self.hooks = Hooks(tasks.store.pushes, keyring, self._guard, self._http, settings, limits)
+        self.webhooks = Webhooks(
+            tasks.store.pushes, keyring, self._guard, self._http, settings, limits
+        )
         self.deliverer = Deliverer(self._http, keyring, issuer, timeout_s=settings.timeout_s)
-        self.outbox = Outbox(tasks, agents, self.hooks, self.deliverer, formats, settings)
+        self.outbox = Outbox(tasks, agents, self.webhooks, self.deliverer, formats, settings)
 
     def open(self) -> None:
         self.outbox.open()

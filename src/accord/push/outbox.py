@@ -25,8 +25,8 @@ from ..protocol.v1 import codec as v1
 from ..pump import Pump
 from ..store import CommitFailed, DeadLetter, Namespace, Outcome, Push
 from .delivery import AttemptResult, Deliverer, Notification, Verdict
-from .hooks import Hook, Hooks
 from .settings import PushSettings
+from .webhooks import Webhook, Webhooks
 
 if TYPE_CHECKING:
     from ..observe import Metrics
@@ -64,7 +64,7 @@ class Outbox:
         self,
         tasks: Tasks,
         agents: Collection[str],  # a live view: others may be added
-        hooks: Hooks,
+        webhooks: Webhooks,
         deliverer: Deliverer,
         formats: Mapping[str, Format],  # by version; the first is for versions that are gone
         settings: PushSettings,
@@ -73,8 +73,8 @@ class Outbox:
     ) -> None:
         self._tasks = tasks
         self._agents = agents
-        self._hooks = hooks
-        self._store = hooks.store
+        self._webhooks = webhooks
+        self._store = webhooks.store
         self._deliverer = deliverer
         self._formats = formats
         self._settings = settings
@@ -220,8 +220,8 @@ class Outbox:
         self._tell(push, state)
 
     async def _send_all(self, push: Push, state: "_Progress") -> None:
-        await self._hooks.warm()
-        hook = self._hooks.opened(push)
+        await self._webhooks.warm()
+        hook = self._webhooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
         trace = await self._tasks.reader.trace(push.namespace, push.task_id)
@@ -247,7 +247,7 @@ class Outbox:
     async def _send(
         self,
         push: Push,
-        hook: Hook,
+        hook: Webhook,
         event: Event,
         state: "_Progress",
         breaker: CircuitBreaker,
@@ -298,8 +298,8 @@ class Outbox:
         Raises:
             MethodNotFound: The log of the task is no longer kept.
         """
-        await self._hooks.warm()
-        hook = self._hooks.opened(push)
+        await self._webhooks.warm()
+        hook = self._webhooks.opened(push)
         trace = await self._tasks.reader.trace(push.namespace, push.task_id)
         async for event in self._tasks.reader.events_after(
             push.task, push.task_id, push.context_id, max(0, push.upto - 1)

@@ -28,7 +28,7 @@ from .signing import HMAC_SCHEME, secrets_of
 if TYPE_CHECKING:
     from ..auth import Keyring
 
-__all__ = ["Hook", "Hooks"]
+__all__ = ["Webhook", "Webhooks"]
 
 log_ = logging.getLogger("accord.push")
 
@@ -42,7 +42,7 @@ _VISIBLE = re.compile(r"[\x20-\x7e]*")  # what a header can hold, and every rece
 _SCHEME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
-class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
+class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
     """Hold the secrets of a webhook, which are stored sealed."""
 
     url: str
@@ -51,14 +51,14 @@ class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
     credentials: str = ""
 
     def __repr__(self) -> str:
-        return "Hook(...)"  # it is all secret
+        return "Webhook(...)"  # it is all secret
 
 
-_decode_hook = msgspec.json.Decoder(Hook).decode
+_decode_hook = msgspec.json.Decoder(Webhook).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Hooks:
+class Webhooks:
     """Checks webhooks when they are registered, and keeps them."""
 
     def __init__(
@@ -217,7 +217,7 @@ class Hooks:
         config.task_id = task_id
         config.id = config.id or new_id()
         authentication = config.authentication or AuthenticationInfo(scheme="")
-        hook = Hook(config.url, config.token, authentication.scheme, authentication.credentials)
+        hook = Webhook(config.url, config.token, authentication.scheme, authentication.credentials)
         context = _context(namespace, task_id, config.id)
         return Push(
             task=task,
@@ -231,7 +231,7 @@ class Hooks:
             upto=sent,
         )
 
-    def opened(self, push: Push) -> Hook:
+    def opened(self, push: Push) -> Webhook:
         """Return what is sealed. Raises KeyringError if it can't be read."""
         context = _context(push.namespace, push.task_id, push.id)
         return _decode_hook(self._keyring().unseal(push.data, context=context))
@@ -246,7 +246,7 @@ class Hooks:
             hook = self.opened(push)
         except KeyringError as error:  # one lost key must not hide the other configs
             log_.error("a push config of task %s can't be read: %s", push.task_id, error)
-            hook = Hook(push.endpoint)
+            hook = Webhook(push.endpoint)
         return TaskPushNotificationConfig(
             url=hook.url,
             id=push.id,
