@@ -273,7 +273,7 @@ class Agent(DeclaredAgent):
 
         def started() -> None:
             address = url_of(sockets, is_secure=options.tls is not None)
-            self._tell(address, options, len(app.agents))
+            self._announce(address, options, len(app.agents))
             if self._has_console(app, options):
                 _show_link(_new_link(app, options.url or address), options.console)
 
@@ -341,7 +341,7 @@ class Agent(DeclaredAgent):
 
         def started(address: str) -> None:
             app.reached_at(options.url or address)
-            self._tell(address, options, len(app.agents))
+            self._announce(address, options, len(app.agents))
             if page is not None:
                 _show_link(page.link(options.url or address), options.console)
 
@@ -351,8 +351,8 @@ class Agent(DeclaredAgent):
         from .server.process import is_local
 
         # A caller with `on_start` prints the address itself, and gets the link by `console`.
-        tells = options.console is True and options.on_start is None
-        if not tells and not callable(options.console):
+        announces = options.console is True and options.on_start is None
+        if not announces and not callable(options.console):
             return False
         served = [one.agent for one in app.agents.values()] or [definition_of(self)]
         if not is_local(options.host, options.url, options.trusted_proxies) and any(
@@ -363,7 +363,7 @@ class Agent(DeclaredAgent):
 
         return is_built()
 
-    def _tell(self, address: str, options: ServeOptions, agents: int) -> None:
+    def _announce(self, address: str, options: ServeOptions, agents: int) -> None:
         if options.on_start is not None:
             options.on_start(address)
         else:

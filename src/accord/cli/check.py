@@ -103,7 +103,7 @@ def _progress() -> Callable[[CheckResult], None]:
     """Print each result as it comes: one line, under the name of what is checked."""
     before = ""
 
-    def tell(result: CheckResult) -> None:
+    def show_result(result: CheckResult) -> None:
         nonlocal before
         about = result.interface or GROUPS["card"]
         if about != before:
@@ -117,7 +117,7 @@ def _progress() -> Callable[[CheckResult], None]:
             echo(f"       {result.fix}")
         sys.stdout.flush()
 
-    return tell
+    return show_result
 
 
 def _show(report: CheckReport, *, is_verbose: bool) -> None:

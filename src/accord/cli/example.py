@@ -112,7 +112,7 @@ def _sample(skill: Skill, file: str, modes: Sequence[str]) -> str:
     """The media type of a file to make for a skill; empty if `file` does, or it needs none."""
     if not _needs_file(skill):
         return ""
-    modes = modes or _told(skill)
+    modes = modes or _skill_lines(skill)
     if not modes:
         return "" if file else "text/plain"
     patterns = [mode.lower() if "/" in mode else f"{mode.lower()}/*" for mode in modes]
@@ -122,7 +122,7 @@ def _sample(skill: Skill, file: str, modes: Sequence[str]) -> str:
     return known[0] if known else patterns[0]
 
 
-def _told(skill: Skill) -> list[str]:
+def _skill_lines(skill: Skill) -> list[str]:
     """The media type that the words of a skill speak of, as far as that is one we know."""
     words = re.findall("[a-z]+", f"{skill.id} {skill.card.description}".lower())
     return [_WORDS[word] for word in words if word in _WORDS][:1]

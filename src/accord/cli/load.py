@@ -125,10 +125,10 @@ def _imported(name: str, folder: Path, path: Path | None) -> ModuleType:
                     f"no module {missing} here ({folder}); give a module that can be imported from "
                     "this folder, or a file, like hello.py"
                 ) from error
-        raise click.ClickException(_told(name, path, error)) from error
+        raise click.ClickException(_load_error(name, path, error)) from error
 
 
-def _told(name: str, path: Path | None, error: Exception) -> str:
+def _load_error(name: str, path: Path | None, error: Exception) -> str:
     """Say what went wrong and on which line of the user's file: the frames above and below it are
     not theirs.
     """

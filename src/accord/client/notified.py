@@ -28,16 +28,16 @@ async def notifications(
     """Yield how a task stands, and then every change of it, to its end."""
     from ..push import Notified
 
-    told: asyncio.Queue[Notified] = asyncio.Queue()
+    arrived: asyncio.Queue[Notified] = asyncio.Queue()
     async with contextlib.AsyncExitStack() as undo:
-        is_pushed = await _register(client, task_id, told, undo, url=url, host=host, port=port)
+        is_pushed = await _register(client, task_id, arrived, undo, url=url, host=host, port=port)
         pause_s = NOTIFIED_POLL_S if is_pushed else POLL_S
         task = await client.get(task_id)
         yield Notified(task_id, task, task)
         while task.status.state not in FINAL:
             try:
                 async with asyncio.timeout(pause_s):
-                    notified = await told.get()
+                    notified = await arrived.get()
             except TimeoutError:
                 found = await client.get(task_id)
                 pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
@@ -57,7 +57,7 @@ def _is_known(task: Task, other: Task) -> bool:
 async def _register(
     client: "Client",
     task_id: str,
-    told: "asyncio.Queue[Notified]",
+    arrived: "asyncio.Queue[Notified]",
     undo: contextlib.AsyncExitStack,
     *,
     url: str,
@@ -71,7 +71,7 @@ async def _register(
     if not client.card.capabilities.push_notifications or not (url or agent_host in _LOOPBACK):
         return False
     token, config_id = secrets.token_urlsafe(32), new_id()
-    receiver = Receiver(told.put_nowait, token=token, tasks={task_id})
+    receiver = Receiver(arrived.put_nowait, token=token, tasks={task_id})
     try:
         bound = await undo.enter_async_context(listening(receiver, host, port))
         await client.create_push_config(task_id, url or bound + "/", id=config_id, token=token)

@@ -435,15 +435,15 @@ class Api:
         known: dict[int, tuple[int, int]] = since["tasks"]
         changed = [r for r in page.tasks if known.get(r.key) != (r.pos, r.at_ms)]
         since["tasks"] = {r.key: (r.pos, r.at_ms) for r in page.tasks}
-        told: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         if changed and not since["isFirst"]:
-            told["tasks"] = await self._lists.summaries(changed)
-            told["total"] = page.total
+            reported["tasks"] = await self._lists.summaries(changed)
+            reported["total"] = page.total
         since["isFirst"] = False
         if self._exchanges is not None and self._exchanges.last > since["exchange"]:
-            told["exchanges"] = self._exchanges.after(since["exchange"])
+            reported["exchanges"] = self._exchanges.after(since["exchange"])
             since["exchange"] = self._exchanges.last
-        return told
+        return reported
 
     @property
     def last_exchange(self) -> int:
@@ -474,11 +474,11 @@ class _Live:
                 if await self._session() is None or not self._api.is_still_operator():
                     await out.write(b": logged out\n\n", is_last=True)
                     return
-                told = await self._api.changes(since)
+                reported = await self._api.changes(since)
             except Unavailable:
                 return  # the server stops, or its store is away: the page connects again
-            if told:
-                await out.write(b"data: %b\n\n" % _json(told))
+            if reported:
+                await out.write(b"data: %b\n\n" % _json(reported))
                 quiet_s = 0.0
             elif quiet_s >= KEEP_ALIVE_S:
                 await out.write(b": keep-alive\n\n")
@@ -521,7 +521,7 @@ def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
     themselves, are told by their size.
     """
     entry = numbered.entry
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "pos": numbered.pos,
         "seq": numbered.seq,
         "at": numbered.at_ms,
@@ -529,19 +529,22 @@ def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
     }
     match entry:
         case Created():
-            told["event"], told["step"] = msgspec.Raw(v1.encode_event(entry.task)), ""
+            reported["event"], reported["step"] = msgspec.Raw(v1.encode_event(entry.task)), ""
         case StatusChanged() | ArtifactChanged():
-            told["event"], told["step"] = msgspec.Raw(v1.encode_event(entry.update)), entry.step
+            reported["event"], reported["step"] = (
+                msgspec.Raw(v1.encode_event(entry.update)),
+                entry.step,
+            )
         case MessageAdded():
-            told["message"] = msgspec.to_builtins(entry.message)
+            reported["message"] = msgspec.to_builtins(entry.message)
         case StepEnded():
-            told["data"] = msgspec.structs.asdict(entry) | {"bytes": len(bytes(entry.value))}
-            del told["data"]["value"], told["data"]["file"]
+            reported["data"] = msgspec.structs.asdict(entry) | {"bytes": len(bytes(entry.value))}
+            del reported["data"]["value"], reported["data"]["file"]
         case Noted():
-            told["data"] = {"bytes": len(entry.value)}
+            reported["data"] = {"bytes": len(entry.value)}
         case _:
-            told["data"] = msgspec.structs.asdict(entry)
-    return told
+            reported["data"] = msgspec.structs.asdict(entry)
+    return reported
 
 
 def _push(push: Push) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class CrewTurn:
         except BaseException as error:
             self._error = error
         finally:
-            self._tell(self._texts.put_nowait, None)
+            self._call_in_loop(self._texts.put_nowait, None)
 
     def _stop(self) -> None:
         """Cancel what the thread does, if it has begun: else it sees that it need not."""
@@ -107,7 +107,7 @@ class CrewTurn:
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
-    def _tell(self, function: Callable[..., Any], *args: Any) -> None:
+    def _call_in_loop(self, function: Callable[..., Any], *args: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the server has ended
             self._loop.call_soon_threadsafe(function, *args)
 
@@ -146,7 +146,7 @@ class CrewTurn:
             # The one way to stop a model in a thread: its next token can't be delivered.
             raise asyncio.CancelledError
         if event.tool_call is None and event.chunk and self.is_answer(event):
-            self._tell(self._show, event.call_id, event.chunk)
+            self._call_in_loop(self._show, event.call_id, event.chunk)
 
     def heard_tool(self, event: Any) -> None:
         if not self._is_over:

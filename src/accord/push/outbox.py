@@ -217,7 +217,7 @@ class Outbox:
             )
             self._fail(push, state, f"{type(error).__name__} on this side", None)
         self._settle(state.outcome())
-        self._tell(push, state)
+        self._report(push, state)
 
     async def _send_all(self, push: Push, state: "_Progress") -> None:
         await self._webhooks.warm()
@@ -238,7 +238,7 @@ class Outbox:
                 state.retry(self._open_ms(breaker))
                 return
             await self._send(push, hook, event, state, breaker, trace)
-            self._tell(push, state)
+            self._report(push, state)
             if event.seq == push.upto:
                 return  # the last one: nothing more has to be read
         if not state.is_over and state.sent < push.upto:
@@ -368,7 +368,7 @@ class Outbox:
             self.metrics.gave_up()
         return DeadLetter(push.task, push.id, first, last, error)
 
-    def _tell(self, push: Push, state: "_Progress") -> None:
+    def _report(self, push: Push, state: "_Progress") -> None:
         """Blocking sends wait for the first attempt at their last event."""
         for number, tried in self._waiting.get((push.task, push.id), ()):
             if (state.tried >= number or state.is_over) and not tried.done():

@@ -94,10 +94,10 @@ Handler = Callable[[Notified], Awaitable[None] | None]
 class Receiver:
     """Receive push notifications, as an ASGI app.
 
-    async def told(notified: Notified): print(notified.task_id, notified.state.word)
+    async def on_event(notified: Notified): print(notified.task_id, notified.state.word)
 
     receiver = Receiver(
-        told, agent="https://agent.example.com", url="https://me.example/hooks/", token="k7-ops"
+        on_event, agent="https://agent.example.com", url="https://me.example/hooks/", token="k7-ops"
     )
     uvicorn.run(receiver)                   # or in FastAPI: app.mount("/hooks", receiver)
 
@@ -182,16 +182,16 @@ class Receiver:
             enter(headers.get("traceparent", ""), headers.get("tracestate", ""))
             spans = tracing()
             with spans.received(task_id) if spans is not None else contextlib.nullcontext():
-                await self._tell(self.handle, notified)
+                await self._notify(self.handle, notified)
         if sent_as:
             _remember(self._taken, sent_as, None)
         return notified
 
-    async def _tell(self, handle: Handler, notified: Notified) -> None:
+    async def _notify(self, handle: Handler, notified: Notified) -> None:
         try:
-            told = handle(notified)
-            if inspect.isawaitable(told):
-                await told
+            awaited = handle(notified)
+            if inspect.isawaitable(awaited):
+                await awaited
         except Exception as error:
             log_.exception("a notification of task %s could not be handled", notified.task_id)
             raise Refusal(500, "it could not be handled; send it again") from error

@@ -501,10 +501,10 @@ class Stream:
         if self._fills_gaps:
             return catch_up(seen, now)
         missed = reconcile(seen, now)
-        told = [event for event in missed if not isinstance(event, Gap)]
+        reported = [event for event in missed if not isinstance(event, Gap)]
         # One generation is one event: then nothing is missing, whatever the history keeps.
         count = now.generation - seen.generation if seen.generation else -1
-        return told if self._generations.is_on and count == len(told) else missed
+        return reported if self._generations.is_on and count == len(reported) else missed
 
     @property
     def _is_new_task(self) -> bool:

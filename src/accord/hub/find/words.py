@@ -54,9 +54,9 @@ def request_words(text: str) -> dict[str, str]:
     """
     text = plain(text[:_MAX_REQUEST])[:_MAX_REQUEST]
     runs = _RUNS.findall(_CASE.sub(" ", _HAN_FILLERS.sub(" ", text)))
-    telling = [run for run in runs if run.lower() not in _FILLERS]
+    content_words = [run for run in runs if run.lower() not in _FILLERS]
     found: dict[str, str] = {}
-    for run in telling or _RUNS.findall(_CASE.sub(" ", text)):
+    for run in content_words or _RUNS.findall(_CASE.sub(" ", text)):
         for word in words_of(run):
             found.setdefault(word, word if _HAN.match(word) else run)
     return found

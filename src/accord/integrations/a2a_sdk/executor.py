@@ -41,21 +41,21 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
         description: What it is for, likewise.
     """
     sdk = installed()
-    told = _no_card() if card is None else sdk.card(card)
+    sdk_card = _no_card() if card is None else sdk.card(card)
     agent = Agent(
-        name or told.name or type(executor).__name__,
-        description=description or told.description,
-        version=told.version or "0.1.0",
-        provider=told.provider,
-        documentation_url=told.documentation_url,
-        icon_url=told.icon_url,
-        input_modes=told.default_input_modes or None,
-        output_modes=told.default_output_modes or None,
-        extensions=told.capabilities.extensions,
+        name or sdk_card.name or type(executor).__name__,
+        description=description or sdk_card.description,
+        version=sdk_card.version or "0.1.0",
+        provider=sdk_card.provider,
+        documentation_url=sdk_card.documentation_url,
+        icon_url=sdk_card.icon_url,
+        input_modes=sdk_card.default_input_modes or None,
+        output_modes=sdk_card.default_output_modes or None,
+        extensions=sdk_card.capabilities.extensions,
         strict_modes=False,  # a2a-sdk leaves it to the executor what it takes
     )
     runner = _Runner(executor, sdk)
-    for skill in told.skills:
+    for skill in sdk_card.skills:
         agent.skill(
             id=skill.id,
             name=skill.name,
@@ -66,7 +66,7 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
             output_modes=skill.output_modes,
             first_word=True,
         )(runner.run)
-    if not told.skills:
+    if not sdk_card.skills:
         agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
     for made in definition_of(agent).skills.values():
         made.on_cancel = runner.cancel_waiting
@@ -74,8 +74,8 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
     @agent.card
     def secured(made: AgentCard) -> AgentCard:
         """What the program's own middleware enforces is declared as the program declares it."""
-        made.security_schemes = told.security_schemes or made.security_schemes
-        made.security_requirements = told.security_requirements or made.security_requirements
+        made.security_schemes = sdk_card.security_schemes or made.security_schemes
+        made.security_requirements = sdk_card.security_requirements or made.security_requirements
         return made
 
     return agent

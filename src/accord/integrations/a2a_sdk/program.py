@@ -138,10 +138,10 @@ class _Served:
         sdk = installed()
         agent = agent_of(executor, card)
         if extended is not None:
-            told = sdk.card(extended)
+            sdk_card = sdk.card(extended)
             definition = definition_of(agent)
             definition.is_extended_card_public = True  # as a2a-sdk does: it asks nobody
-            definition.extend_card = lambda made, caller: _extended(made, told)
+            definition.extend_card = lambda made, caller: _extended(made, sdk_card)
         if modifier is not None:
             log_.warning("card modifiers are not called under accord run")
         options = dict(self._options)
@@ -193,11 +193,11 @@ def _address(card: Any, rpc: str) -> str | None:
     return None
 
 
-def _extended(made: Any, told: Any) -> Any:
+def _extended(made: Any, sdk_card: Any) -> Any:
     """The extended card: what the program says, at the addresses we have."""
-    told.supported_interfaces = made.supported_interfaces
-    told.capabilities = made.capabilities
-    return told
+    sdk_card.supported_interfaces = made.supported_interfaces
+    sdk_card.capabilities = made.capabilities
+    return sdk_card
 
 
 def run_program(path: str | Path, args: Sequence[str] = (), **options: Any) -> None:

@@ -84,7 +84,7 @@ class _Parent:
         self._code = 0
 
     def run(self) -> int:
-        ready, self._tell_ready = os.pipe()
+        ready, self._ready_pipe = os.pipe()
         # A child reads an end of it: that there is nobody left to write is how it learns of our
         # death.
         self._alive, self._life = os.pipe()
@@ -96,7 +96,7 @@ class _Parent:
                 self._stop_if_asked()
                 self._reap()
                 self._start_due()
-        for pipe in (ready, self._tell_ready, self._alive, self._life):
+        for pipe in (ready, self._ready_pipe, self._alive, self._life):
             os.close(pipe)
         return self._code
 
@@ -159,7 +159,7 @@ class _Parent:
                 signal.signal(one, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            self._serve(WorkerProcess(number, self._tell_ready, self._alive))
+            self._serve(WorkerProcess(number, self._ready_pipe, self._alive))
             code = 0
         except SystemExit as end:
             if isinstance(end.code, str):

@@ -116,15 +116,15 @@ async def webhooks_on_open_tasks_are_counted_by_caller(box: Box) -> None:
 @check
 async def a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
     """In the event's own commit: an event that is stored is to be delivered."""
-    told: list[None] = []
-    box.store.pushes.on_due = lambda: told.append(None)
+    reported: list[None] = []
+    box.store.pushes.on_due = lambda: reported.append(None)
     first, other = box.create(), box.create("t2")
     await box.commit(first, other)
     await box.store.pushes.put(push(first.key, sent=1, upto=1))
     assert await take(box) == []
-    told.clear()
+    reported.clear()
     await box.commit(grown(box, first))
-    assert told
+    assert reported
     [due] = await take(box)
     assert (due.task, due.sent, due.upto) == (first.key, 1, 2)
 
@@ -318,12 +318,14 @@ async def what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -> Non
     last = await _ended(box)
     if how != "due":
         [due] = await take(box)
-        told = {"pause_ms": HOUR_MS, "tries": 3, "failing_ms": 1}
+        reported = {"pause_ms": HOUR_MS, "tries": 3, "failing_ms": 1}
         dead = {"letter": letter(due, 1, 2)}
         await settle(
             box,
             outcome(
-                due, *((0,) if how == "failing" else (2,)), **(told if how == "failing" else dead)
+                due,
+                *((0,) if how == "failing" else (2,)),
+                **(reported if how == "failing" else dead),
             ),
         )
     await _purge(box)
@@ -363,12 +365,12 @@ async def a_disabled_webhook_holds_no_log(box: Box) -> None:
 @check
 async def a_task_without_webhooks_is_as_it_was(box: Box) -> None:
     """Nothing is due, and nothing is called."""
-    told: list[None] = []
-    box.store.pushes.on_due = lambda: told.append(None)
+    reported: list[None] = []
+    box.store.pushes.on_due = lambda: reported.append(None)
     first = box.create(state=WORKING, last_status=1)
     await box.commit(first)
     await box.commit(grown(box, first))
-    assert (told, await take(box)) == ([], [])
+    assert (reported, await take(box)) == ([], [])
 
 
 @check
