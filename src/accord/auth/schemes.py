@@ -187,7 +187,7 @@ class Auth(abc.ABC):
     def requirements(self, scopes: Iterable[str] = ()) -> list[SecurityRequirement]:
         """Return the card's entries: what a caller needs, and these scopes beside the scheme's.
 
-        Callers without credentials have no scopes, so `Anyone` has no entry if there are some.
+        Callers without credentials have no scopes, so `Anyone` has no entry if scopes are required.
         """
         return [
             SecurityRequirement(

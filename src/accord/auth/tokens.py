@@ -227,7 +227,7 @@ class Introspection:
         self._refused = _Verified(clock)
 
     async def verify(self, token: str) -> Claims:
-        """Return what the issuer says about a token; not to be changed, because it is kept.
+        """Return what the issuer says about a token. Do not change it: it is cached.
 
         Raises:
             InvalidToken: It is not active, or not for us.

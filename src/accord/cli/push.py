@@ -117,7 +117,7 @@ def show(task_id: str, output: str, store: str | None) -> None:
 @push.command()
 @click.argument("letters", nargs=-1, type=int, metavar="[LETTER]...")
 @click.option("--task-id", default="", metavar="ID", help="All dead letters of this task.")
-@click.option("--all", "is_all", is_flag=True, help="All dead letters, not only some.")
+@click.option("--all", "is_all", is_flag=True, help="All dead letters, instead of some by number.")
 @OUTPUT
 @_STORE
 def replay(

@@ -118,7 +118,11 @@ def get(
     metavar="N",
     help="The highest number of tasks per page.",
 )
-@click.option("--page-token", default="", help="Continue after another page, by its token.")
+@click.option(
+    "--page-token",
+    default="",
+    help="The page to show, by the token at the end of the page before it.",
+)
 @click.option(
     "--history",
     type=click.IntRange(0),
@@ -128,7 +132,9 @@ def get(
 @click.option("--since", type=TIME, metavar="TIME",
               help="Only tasks changed since then: 2h for two hours ago, 2026-03-01, or "
               "2026-03-01T12:00:00Z.")  # fmt: skip
-@click.option("--with-artifacts", is_flag=True, help="Include the artifacts.")
+@click.option(
+    "--with-artifacts", is_flag=True, help="Include the artifacts, with -o text or -o json."
+)
 @click.option("--all", "is_all", is_flag=True, help="All tasks, not only one page.")
 @click.option("--stream", "is_lines", is_flag=True, help="With -o json: one object per line.")
 @agent_options
@@ -320,8 +326,9 @@ def fork(
     """Make a new task that goes on from an event of task TASK_ID of the agent at URL.
 
     It begins with everything recorded up to there. What the agent did later really happens again;
-    the old task stays as it is. Events are numbered from 1 on, the task as it was made. "Fork from
-    here" in the console shows the number; one that is not there is refused with those that are.
+    the old task stays as it is. Events are numbered, and event 1 is the new task itself. "Fork from
+    here" in the console shows the number of an event. For a number that does not exist, the error
+    says which do.
 
     \b
     accord task fork http://localhost:8000 0192... --at 3 --answer no

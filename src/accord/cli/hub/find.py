@@ -72,7 +72,7 @@ def _found(found: dict[str, Any]) -> str:
 @click.option("--send-message", is_flag=True, help="Send the agent a real message too.")
 @hub_options
 def probe(client: HubClient, name: str, send_message: bool) -> None:
-    """Check now whether an agent can be reached. Without --send-message it does no work."""
+    """Check now whether an agent can be reached. It does no work, unless you add --send-message."""
     query = {"message": "1"} if send_message else {}
     entry = client.call("POST", f"/agents/{name}:probe", query=query)
     client.show(entry, _health)
