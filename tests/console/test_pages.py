@@ -105,6 +105,20 @@ async def test_a_link_opens_a_task_as_it_stood_at_an_event():
         await page.wait_for_selector("[data-outcome=completed]")
 
 
+# What an exported file shows at each event, on the way to the last one and back.
+STEPPED = """() => {
+  const range = document.querySelector("input[type=range]");
+  const shown = (n) => {
+    range.value = String(n);
+    range.oninput();
+    return document.body.innerText;
+  };
+  const all = [...Array(Number(range.max) + 1).keys()];
+  shown(0);
+  return [all.map(shown), all.reverse().map(shown)];
+}"""
+
+
 async def test_an_exported_task_replays_without_a_server(tmp_path):
     async with opened() as (page, client, server):
         task = (await client.send("my password=hunter22 <b>", skill="show")).task_id
@@ -119,6 +133,9 @@ async def test_an_exported_task_replays_without_a_server(tmp_path):
         await other.goto(saved.as_uri())
         await other.wait_for_selector("text=my password=[removed] <b>")
         await other.wait_for_selector("text=/completed · event \\d+ of \\d+/")
+        forth, back = await other.evaluate(STEPPED)
+        assert forth == back[::-1]
+        assert len(set(forth)) > 2
         twins = (await client.send("whale", skill="twins")).task_id
         await page.goto(f"{server.url}/console/tasks/{twins}")
         await page.wait_for_selector("[data-outcome]")

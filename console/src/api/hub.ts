@@ -116,12 +116,13 @@ export const decide = (name: string, n: number, verb: "approve" | "reject") =>
   call<Entry>("POST", `${at(name)}/cards/${n}:${verb}`);
 export const setCredential = (name: string, scheme: string, kind: string, secret: string) =>
   call<unknown>("PUT", `${at(name)}/credentials/${encodeURIComponent(scheme)}`, { kind, secret });
-export const inbox = () => call<{ alerts: Alert[]; total: number }>("GET", "/inbox");
+export const inbox = () => call<{ alerts: Alert[]; total: number; kinds: { [kind: string]: number } }>("GET", "/inbox");
 /** Answer the question of a guest's task. The hub writes down who did. */
 export const answerForGuest = (name: string, task: string, parts: Part[], json?: string) => {
   const given: Part[] = json === undefined ? parts : [{ data: RAW, mediaType: "application/json" }];
   return call<unknown>("POST", `${at(name)}/tasks/${encodeURIComponent(task)}:answer`, { parts: given }, json);
 };
+export const dismissAll = (kind: string) => call<{ closed: number }>("POST", `/inbox:dismiss?${new URLSearchParams({ kind })}`);
 export const dismiss = (id: string) => call<null>("POST", `/inbox/${encodeURIComponent(id)}:dismiss`);
 
 export interface Hit {

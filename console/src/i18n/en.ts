@@ -279,6 +279,7 @@ export const en = {
   "inbox.title": "Inbox",
   "inbox.empty": "Nothing waits for you. {agents} agents, {tasks} tasks.",
   "inbox.dismiss": "Dismiss",
+  "inbox.dismiss.all": "Dismiss all {count}",
   "inbox.more": "The oldest {shown} of {total} are shown.",
   "inbox.more.questions": "More questions:",
   "inbox.who.own": "This is your task, so you answer it.",

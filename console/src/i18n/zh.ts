@@ -280,6 +280,7 @@ export const zh: Catalogue = {
   "inbox.title": "收件箱",
   "inbox.empty": "没有待处理的事项。{agents} 个智能体，{tasks} 个任务。",
   "inbox.dismiss": "忽略",
+  "inbox.dismiss.all": "全部忽略（{count}）",
   "inbox.more": "显示最早的 {shown} 项，共 {total} 项。",
   "inbox.more.questions": "更多问题：",
   "inbox.who.own": "这是您的任务，由您答复。",

@@ -113,6 +113,7 @@ function Try({ skill }: { skill: Skill }) {
   const isText = !schema || (schema["type"] === "string" && !schema["enum"]);
   const [version, setVersion] = useState(info.versions[0] ?? "1.0");
   const [binding, setBinding] = useState<Wish["binding"]>("JSONRPC");
+  const bindings = (["JSONRPC", "HTTP+JSON"] as const).filter((one) => info.bindings[version]?.includes(one));
   const [isStream, setStream] = useState(false);
   const [text, setText] = useState(skill.examples?.[0] ?? "");
   const [json, setJson] = useState("");
@@ -122,7 +123,7 @@ function Try({ skill }: { skill: Skill }) {
   const wish = (given: string): Wish => ({
     skill: skill.id,
     version,
-    binding: version === "0.1" || version === "0.2" ? "JSONRPC" : binding,
+    binding: bindings.includes(binding) ? binding : "JSONRPC",
     isStream,
     text: isText ? given : undefined,
     json: isText ? undefined : given,
@@ -150,10 +151,11 @@ function Try({ skill }: { skill: Skill }) {
           <select
             value={wish("").binding}
             onChange={(event) => setBinding(event.currentTarget.value as Wish["binding"])}
-            disabled={version === "0.1" || version === "0.2"}
+            disabled={bindings.length < 2}
           >
-            <option>JSONRPC</option>
-            <option>HTTP+JSON</option>
+            {bindings.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
           </select>
         </label>
         <label>

@@ -21,6 +21,7 @@ interface Found {
   alerts: hub.Alert[];
   asked: Summary[];
   total: number; // of what waits, however much is shown
+  health: number; // alerts of how agents are, however many are shown
   questions: number; // of them
   agents: number;
   tasks: number;
@@ -29,7 +30,7 @@ interface Found {
 async function read(): Promise<Found> {
   const isHub = me.value!.mode === "hub";
   const [news, agents, all, ...waiting] = await Promise.all([
-    isHub ? hub.inbox() : { alerts: [], total: 0 },
+    isHub ? hub.inbox() : { alerts: [], total: 0, kinds: {} as { [kind: string]: number } },
     isHub ? hub.agents() : { total: Math.max(1, me.value!.agents.length) },
     http.tasks({ limit: "1" }),
     ...WAITING.map((state) => http.tasks({ state, order: "oldest" })),
@@ -39,6 +40,7 @@ async function read(): Promise<Found> {
     alerts: news.alerts,
     asked: waiting.flatMap((page) => page.tasks).sort((a, b) => a.at - b.at),
     total: news.total + questions,
+    health: news.kinds["health"] ?? 0,
     questions,
     agents: agents.total,
     tasks: all.total,
@@ -62,7 +64,7 @@ export default function Inbox() {
   const groups: [string, ComponentChildren[]][] = [
     ["answer", found.asked.filter(isOurs).map(question)],
     ["approve", oldest(found.alerts.filter(isDecision)).map(view)],
-    ["look", [...oldest(others).map(view), ...(health.length ? [<Healths key="health" alerts={health} onDone={load} />] : [])]],
+    ["look", [...oldest(others).map(view), ...(health.length ? [<Healths key="health" alerts={health} total={found.health} onDone={load} />] : [])]],
     ["others", found.asked.filter((task) => !isOurs(task)).map(question)],
   ];
   const shown = found.asked.length + found.alerts.length;
@@ -150,7 +152,7 @@ function Decision({ alert, onDone }: { alert: hub.Alert; onDone: () => void }) {
 }
 
 /** How agents are, in one line, however many changed at once. */
-function Healths({ alerts, onDone }: { alerts: hub.Alert[]; onDone: () => void }) {
+function Healths({ alerts, total, onDone }: { alerts: hub.Alert[]; total: number; onDone: () => void }) {
   const { error, act } = useAct(onDone);
   const names = [...new Set(alerts.map((alert) => visible(alert.agent)))];
   const few = names.slice(0, 3).join(", ") + (names.length > 3 ? " …" : "");
@@ -159,7 +161,7 @@ function Healths({ alerts, onDone }: { alerts: hub.Alert[]; onDone: () => void }
       <details>
         <summary>
           <span class="soft">{moment(alerts[0]!.at_ms)}</span> <strong>{kindWord("health")}</strong>{" "}
-          {t("inbox.health", { count: number(alerts.length), names: few })}
+          {t("inbox.health", { count: number(total), names: few })}
         </summary>
         <ul>
           {alerts.map((alert) => (
@@ -169,8 +171,8 @@ function Healths({ alerts, onDone }: { alerts: hub.Alert[]; onDone: () => void }
           ))}
         </ul>
       </details>
-      <button type="button" onClick={() => act(Promise.all(alerts.map((alert) => hub.dismiss(alert.id))))}>
-        {t("inbox.dismiss")}
+      <button type="button" onClick={() => act(hub.dismissAll("health"))}>
+        {t("inbox.dismiss.all", { count: number(total) })}
       </button>
       {error !== null && <Trouble error={error} />}
     </section>

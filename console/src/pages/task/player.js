@@ -22,28 +22,55 @@
   document.body.append(head, line, range, play, box);
 
   const numberOf = (i) => (frames[i] ? frames[i].n : 0);
-  const draw = (n) => {
-    box.replaceChildren();
-    let state = "submitted";
-    const artifacts = new Map();
-    for (const frame of frames.slice(0, n + 1)) {
-      if (frame.kind === "state") state = frame.name;
-      if (frame.kind === "artifact") {
-        let shown = artifacts.get(frame.artifact);
-        if (!shown) {
-          box.append(make("strong", frame.name));
-          shown = make("pre", "", "white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid;padding-left:.8rem");
-          artifacts.set(frame.artifact, shown);
-          box.append(shown);
-        }
-        shown.textContent = (frame.append ? shown.textContent : "") + frame.text;
-      } else if (frame.text) {
-        box.append(make("strong", frame.who === "user" ? "User" : "Agent"));
-        box.append(make("pre", frame.text, "white-space:pre-wrap;overflow-wrap:anywhere"));
-      } else if (frame.kind === "step") {
-        box.append(make("p", `step ${frame.name}`, "color:GrayText"));
+  // Each frame that is drawn leaves how to take it back, so a step costs what one frame does, however many there are.
+  const undo = [];
+  const states = ["submitted"];
+  const artifacts = new Map();
+  const add = (...elements) => {
+    box.append(...elements);
+    return () => elements.forEach((element) => element.remove());
+  };
+  const apply = (frame) => {
+    states.push(frame.kind === "state" ? frame.name : states[states.length - 1]);
+    if (frame.kind === "artifact") {
+      const shown = artifacts.get(frame.artifact);
+      if (!shown) {
+        const text = document.createTextNode(frame.text);
+        const pre = make("pre", "", "white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid;padding-left:.8rem");
+        pre.append(text);
+        artifacts.set(frame.artifact, text);
+        const remove = add(make("strong", frame.name), pre);
+        return () => {
+          artifacts.delete(frame.artifact);
+          remove();
+        };
       }
+      if (frame.append) {
+        const length = shown.length;
+        shown.appendData(frame.text);
+        return () => shown.deleteData(length, shown.length - length);
+      }
+      const before = shown.data;
+      shown.data = frame.text;
+      return () => {
+        shown.data = before;
+      };
     }
+    if (frame.text) {
+      return add(
+        make("strong", frame.who === "user" ? "User" : "Agent"),
+        make("pre", frame.text, "white-space:pre-wrap;overflow-wrap:anywhere"),
+      );
+    }
+    return frame.kind === "step" ? add(make("p", `step ${frame.name}`, "color:GrayText")) : () => {};
+  };
+  const draw = (n) => {
+    while (undo.length <= n) undo.push(apply(frames[undo.length]));
+    while (undo.length > n + 1) {
+      undo.pop()();
+      states.pop();
+    }
+    const state = states[states.length - 1];
     const at = frames[n] ? ((frames[n].at - start) / 1000).toFixed(3) : "0";
     line.textContent = `${data.skill} · ${state} · event ${numberOf(n)} of ${numberOf(frames.length - 1)} · +${at} s`;
   };

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...model import InvalidParams
 from ..records import Audit, Inbox
 from .router import ApiCall, ApiRoute
 
@@ -28,6 +29,11 @@ class RecordRoutes:
                 "POST", "/inbox/{id}:dismiss", "admin", self._dismiss, "Close an alert", status=204
             ),
             ApiRoute(
+                *("POST", "/inbox:dismiss", "admin", self._dismiss_all),
+                "Close every alert of a kind (`health`, for one)",
+                query=("kind",),
+            ),
+            ApiRoute(
                 *("GET", "/audit", "admin", self._list_rows, "List who did what, the newest first"),
                 query=("before", "limit", "what", "find"),
             ),
@@ -40,13 +46,21 @@ class RecordRoutes:
 
     async def _list_alerts(self, call: ApiCall) -> Any:
         owner = None if call.principal.is_admin else call.principal.identity
+        kinds = await self._inbox.count_by_kind(owner=owner)
         return {
             "alerts": await self._inbox.open_alerts(owner=owner),
-            "total": await self._inbox.count_open(owner=owner),
+            "total": sum(kinds.values()),
+            "kinds": kinds,
         }
 
     async def _dismiss(self, call: ApiCall) -> Any:
         await self._inbox.dismiss(call.principal, call.path["id"])
+
+    async def _dismiss_all(self, call: ApiCall) -> Any:
+        kind = call.query.get("kind", "")
+        if not kind:
+            raise InvalidParams("kind is missing; name the kind of alerts to close, as kind=health")
+        return {"closed": await self._inbox.dismiss_all(call.principal, kind)}
 
     async def _list_rows(self, call: ApiCall) -> Any:
         rows = await self._audit.rows(

@@ -86,6 +86,33 @@ class Inbox:
 
         await self._db.write(work)
 
+    async def dismiss_all(self, by: "Principal", kind: str) -> int:
+        """Close every open alert of a kind, and return how many there were. The audit log says so
+        once.
+        """
+
+        async def work(db: Sql) -> int:
+            closed = await db.execute(
+                "UPDATE alerts SET done_ms = ? WHERE kind = ? AND done_ms = 0",
+                *(self._db.now_ms(), kind),
+            )
+            if closed:
+                await self._audit.write(
+                    by.name, "alert.dismiss", "", {"kind": kind, "count": closed}, within=db
+                )
+            return closed
+
+        return await self._db.write(work)
+
+    async def count_by_kind(self, *, owner: str | None = None) -> dict[str, int]:
+        """Return how many alerts of each kind are open, however many are listed."""
+        own = "AND agent IN (SELECT name FROM agents WHERE owner = ?) " if owner is not None else ""
+        rows = await self._db.fetch(
+            f"SELECT kind, COUNT(*) AS n FROM alerts WHERE done_ms = 0 {own}GROUP BY kind",
+            *([] if owner is None else [owner]),
+        )
+        return {str(row["kind"]): int(row["n"]) for row in rows}
+
     async def open_alerts(self, limit: int = 200, *, owner: str | None = None) -> list[Alert]:
         """Return what is open: what waits for a decision before news, so that no amount of news
         hides it, and the oldest first. With `owner` only what is about that caller's entries.
@@ -99,15 +126,6 @@ class Inbox:
             limit,
         )
         return [_alert_of(row) for row in rows]
-
-    async def count_open(self, *, owner: str | None = None) -> int:
-        """Return how many alerts are open, however many are listed."""
-        own = "AND agent IN (SELECT name FROM agents WHERE owner = ?)" if owner is not None else ""
-        row = await self._db.fetch_one(
-            f"SELECT COUNT(*) AS n FROM alerts WHERE done_ms = 0 {own}",
-            *([] if owner is None else [owner]),
-        )
-        return int(row["n"]) if row is not None else 0
 
 
 def _alert_of(row: SqlRow) -> Alert:
