@@ -147,7 +147,7 @@ class Commits(msgspec.Struct, eq=False):
         return batch
 
     def publish(self) -> LogBatch | None:
-        """What is in flight is stored: notify who waits for that, and return it.
+        """Note that the batch in flight is stored, notify who waits for that, and return it.
 
         Return None if the task was lost while it was stored: then those who wait got an error.
         """
@@ -162,15 +162,15 @@ class Commits(msgspec.Struct, eq=False):
         return batch
 
     def fail(self, error: A2AError) -> None:
-        """Storing takes too long: raise an error in those who wait. What was appended is kept, and
-        stored when the store works again.
+        """Raise an error in those who wait, because storing takes too long. What was appended is
+        kept, and stored when the store works again.
         """
         self.gathering.fail(error)
         if self.in_flight is not None:
             self.in_flight.fail(error)
 
     def lose(self, error: A2AError) -> None:
-        """Nothing more of the log is stored: raise an error in everybody who waits."""
+        """Store nothing more of the log, and raise an error in everybody who waits."""
         self.is_lost = True
         batch, self.gathering = self.gathering, LogBatch()
         in_flight, self.in_flight = self.in_flight, None

@@ -162,7 +162,7 @@ class Log:
 
     @property
     def sleeps(self) -> bool:
-        """Its function sleeps, and was given up until then."""
+        """Return whether its function sleeps, and was given up until then."""
         return self.due_ms > 0 and self.state in WORKED_ON and self.slot.run is None
 
     # Appending
@@ -321,7 +321,7 @@ class Log:
         return Turn(self.append(added), message, modes, reopens, sender)
 
     def refuse(self, turn: Turn, error: A2AError) -> None:
-        """A message that waited gets no turn, though the task goes on as it is."""
+        """Refuse a message that waits for its turn. The task stays as it is."""
         update = StatusUpdate(
             task_id=self.ids.task_id, context_id=self.ids.context_id, status=self.draft.status
         )
@@ -437,7 +437,7 @@ class Log:
         )
 
     def lose(self, error: A2AError | None = None) -> None:
-        """Another process owns the task: what was not stored is gone."""
+        """Drop what is not stored: another process owns the task."""
         self.commits.lose(error or Lost())
         self.inbox.clear()
         self.turns.clear()
@@ -445,8 +445,8 @@ class Log:
 
 
 def _is_output(event: Any) -> bool:
-    """Whether the agent said this. How a task ends badly, and where it stands, is logged also when
-    the task is full.
+    """Return whether an event is output of the agent. Others, and statuses that end a task badly,
+    are logged also when the task is full.
     """
     if not isinstance(event, StatusUpdate) or event.status.message is None:
         return False

@@ -243,8 +243,8 @@ class Writer:
             point("publish.after")
 
     def _taken(self, logs: list[Writable]) -> tuple[list[Writable], list[Item]]:
-        """What the logs hand over. One that can't be written is given up, lest it stop the
-        others.
+        """Return the logs that hand something over, and what they do. One that can't be written is
+        lost, so that it does not stop the others.
         """
         taken: list[Writable] = []
         batch: list[Item] = []
@@ -329,7 +329,7 @@ class Writer:
     # How the store does
 
     def fails(self, error: CommitFailed) -> None:
-        """The store has not taken something. Said once for each outage."""
+        """Note that the store has refused a write. Logged once for each outage."""
         if isinstance(error, Fenced) and not self.is_fenced:
             self.is_fenced = True
             if isinstance(error, Replaced):
@@ -372,8 +372,8 @@ class Writer:
         )
 
     def has_beaten(self) -> None:
-        """A heartbeat was stored. Of a commit that failed only a commit can say that it works
-        again.
+        """Note that a heartbeat was stored. If a commit has failed, only a commit shows that the
+        store works again.
         """
         if self.fault and not self.is_failing:
             self._works()

@@ -67,22 +67,22 @@ class Activity:
     # Waiting
 
     def pause(self) -> None:
-        """A branch waits: for the client, for a time, or for branches of its own."""
+        """Count a branch as waiting: for the client, for a time, or for branches of its own."""
         run = self._run
         self._busy -= 1
         if self._busy <= 0 and (run.asks or self._due) and run.life.wait():
             run.runs.waits(run)
 
     def resume(self) -> None:
-        """A branch goes on, or begins."""
+        """Count a branch as working: it goes on, or begins."""
         run = self._run
         self._busy += 1
         if run.life.resume():
             run.runs.tasks.working.add(run, run.log.namespace.caller)
 
     def was_left(self, what: str) -> None:
-        """The function stopped waiting for something of its own accord, perhaps for a time limit
-        that a restart makes begin anew: say so, once for each skill.
+        """Log, once for each skill, that the function stopped waiting of its own accord: perhaps
+        for a time limit, which begins anew after a restart.
         """
         skill, known = self._run.skill, self._run.runs.left_early
         if skill.is_durable and skill.id not in known:
@@ -96,14 +96,14 @@ class Activity:
     # Times
 
     def add_due(self, due_ms: int) -> None:
-        """Something is to happen then. If the run is given up before, it is taken up again in
+        """Note a time that a branch waits for. If the run is given up before, it is resumed in
         time.
         """
         self._due.append(due_ms)
         self.show_due()
 
     def remove_due(self, due_ms: int) -> None:
-        """It has happened, or nobody waits for it any more."""
+        """Forget such a time: it has come, or nobody waits for it any more."""
         self._due.remove(due_ms)
         self.show_due()
 

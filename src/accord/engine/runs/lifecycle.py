@@ -115,14 +115,14 @@ class Lifecycle:
         return True
 
     def start(self) -> bool:
-        """The function is called."""
+        """Note that the function is called."""
         is_new = self.move(Move.START)
         if is_new:
             self._since_s = self.progressed_s = time.monotonic()
         return is_new
 
     def wait(self) -> bool:
-        """The function waits for its client."""
+        """Note that the function waits for its client."""
         is_new = self.move(Move.WAIT)
         if is_new:
             now = time.monotonic()
@@ -131,12 +131,12 @@ class Lifecycle:
         return is_new
 
     def resume(self) -> bool:
-        """The function has its answer."""
+        """Note that the function goes on."""
         is_new = self.move(Move.RESUME)
         if is_new:
             self._since_s = self.progressed_s = time.monotonic()
         return is_new
 
     def progress(self) -> None:
-        """The function has said or recorded something."""
+        """Note that the function has said or recorded something."""
         self.progressed_s = time.monotonic()

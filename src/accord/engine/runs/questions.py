@@ -77,7 +77,7 @@ class Questions:
 
     @property
     def is_open(self) -> bool:
-        """A question was asked, and the answer is awaited."""
+        """Return whether a question was asked and its answer is awaited."""
         return self._open is not None
 
     @property
@@ -90,7 +90,7 @@ class Questions:
 
     @property
     def is_watching(self) -> bool:
-        """Beside the client the function waits for something of its own."""
+        """Return whether the function waits for something else beside the client."""
         return self._open is not None and self._open.is_watching
 
     @property
@@ -255,7 +255,7 @@ class Questions:
     async def _first(
         self, branch: Branch, asked: Asked, until: Awaitable[Any], theirs_ms: int = 0
     ) -> Any:
-        """The next message, or what comes of `until`."""
+        """Return the next message or the result of `until`, whichever comes first."""
         message = asyncio.ensure_future(
             self._next_message(branch, asked, is_watching=True, theirs_ms=theirs_ms)
         )
@@ -405,7 +405,7 @@ class Questions:
 
 
 def _late(asked: Asked, default: Any) -> Any:
-    """What a question gives that nobody has answered in time."""
+    """Return what `ask` returns if nobody has answered in time, or raise Expired."""
     if default is not NO_DEFAULT:
         return default
     what = "nobody has given an answer"

@@ -1,5 +1,5 @@
-"""Taking up what dead processes left: durable work goes on, other work has failed, what waits for
-its client waits on.
+"""Resumes the tasks of dead processes: durable work is continued, other work fails, and what waits
+for its client keeps waiting.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ BROKEN = (ValueError, LookupError)  # what a row that is not what was written ma
 
 
 class Recovery:
-    """Looks for orphans, and tries again what failed to go on."""
+    """Looks for orphans and resumes them; tries again those that could not be resumed."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
@@ -66,8 +66,8 @@ class Recovery:
         engine.tasks.directory.on_refused = self._retry_soon
 
     async def open(self) -> None:
-        """Take up all there is, and return when it is stored: nobody is shown any of it as
-        it was.
+        """Resume all orphans, and return when that is stored: no client sees a task as the dead
+        process left it.
         """
         goes_on = await self._take_up_all(await self._orphans())
         taken_up, failed = sum(goes_on), len(goes_on) - sum(goes_on)
@@ -82,7 +82,7 @@ class Recovery:
             )
 
     async def check(self, is_clock_sure: bool = True) -> None:
-        """Called every second: take up what others left, try again what did not fit."""
+        """Resume orphans, and try again what is due. Called every second."""
         if self._tasks.is_draining or self._tasks.writer.fault or not self._tasks.store.is_sure:
             return
         room = self._engine.limits.tasks - len(self._tasks.working)
@@ -111,8 +111,8 @@ class Recovery:
             await self._take_up_unknown(found)
 
     async def take_up(self, log: Log, *, died: bool) -> None:
-        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it
-        sleeps, or is to be tried again later.
+        """Resume a task of ours that is submitted or working and has no run. One that sleeps, or
+        is to be tried again later, is left until then.
         """
         if (
             log.slot.run is None
@@ -123,18 +123,18 @@ class Recovery:
             await self._go_on(log, died=died)
 
     def _sleeps_on(self, log: Log) -> bool:
-        """Whether its function sleeps, and it is not time yet."""
+        """Return whether its function sleeps, and it is not time yet."""
         return log.sleeps and log.due_ms > self._tasks.store.now_ms()
 
     def is_retried(self, log: Log) -> bool:
-        """Whether this task is tried again later."""
+        """Return whether this task is tried again later."""
         return any(waiting.key == log.key for _, waiting in self._retries)
 
     async def _orphans(
         self, is_clock_sure: bool = True, limit: int = sys.maxsize, *, unowned: bool = True
     ) -> list[Record]:
-        """The tasks of dead processes, and those nobody has answered in time; ours now. All of
-        them: comparing them shows which was at work when its process died.
+        """Claim and return the tasks of dead processes, and those nobody has answered in time. All
+        of them: comparing them shows which was at work when its process died.
 
         Other processes come for them at the same time: each takes some at a time, with pauses, so
         that all get a share.
@@ -176,7 +176,7 @@ class Recovery:
             self._tasks.directory.release(log)
 
     async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
-        """Deal with orphans. Return of each whether it goes on.
+        """Deal with orphans. Return for each whether it was resumed.
 
         A death counts against those runs of a process that had recorded something shortly before
         it, or against all if none had.
@@ -324,7 +324,7 @@ class Recovery:
         return False
 
     def _first_run(self, log: Log, entries: list[Numbered]) -> None:
-        """Its process died before the function was called."""
+        """Call the function for the first time: the process died before it did."""
         made = entries[0].entry
         assert isinstance(made, Created)  # every log begins with its task
         turn = Turn(1, made.task.history[0], made.modes)
@@ -378,14 +378,14 @@ class Recovery:
     # refused
 
     def _retry_soon(self, log: Log) -> None:
-        """Go on as soon as we know that nobody has."""
+        """Resume a task as soon as it is known that no other process has."""
         self._retries.append((self._tasks.loop.time(), log))
 
     # Functions that have changed
 
     def _mismatch(self, run: Run, reason: str) -> None:
-        """The function does not do what is recorded. Another version of it may: it is tried again
-        for an hour.
+        """Try again for an hour: the function does not do what is recorded, and another version of
+        it may.
         """
         log, history = run.log, run.history
         known = history.mismatched if history is not None else None
@@ -400,7 +400,7 @@ class Recovery:
 
 
 def turn_of(history: History, number: int) -> Turn:
-    """A turn as the log has it."""
+    """Return a turn as the log has it."""
     return Turn(
         number,
         history.message(number),
@@ -410,8 +410,8 @@ def turn_of(history: History, number: int) -> Turn:
 
 
 def restore_turns(log: Log, history: History) -> None:
-    """Whoever waits for a message of an earlier process, or sends it again, is answered by what
-    becomes of the task now.
+    """Restore the turns that an earlier process has accepted and not answered: their senders, and
+    who sends them again, are answered by what becomes of the task now.
     """
     log.turns = list(history.begun)
     known = {turn.number for turn in log.inbox}

@@ -203,24 +203,24 @@ class Run:
 
     @property
     def is_stopped(self) -> bool:
-        """Nothing the function does now is recorded."""
+        """Return whether nothing the function does now is recorded."""
         return self.life.state is State.CANCELING or self.is_over or self._is_mismatched
 
     @property
     def is_stopping(self) -> bool:
-        """The function is being stopped, by whomever: what it no longer waits for was not its own
-        decision.
+        """Return whether the function is being stopped: then it was not its own decision to wait
+        for something no longer.
         """
         return self.is_stopped or self.life.state is State.RELEASING
 
     @property
     def goes_on_elsewhere(self) -> bool:
-        """The function is being stopped, and not its task."""
+        """Return whether the function is being stopped, and its task is not."""
         return self.life.state in (State.RELEASING, State.RELEASED) or self._is_mismatched
 
     @property
     def is_sure(self) -> bool:
-        """Nobody can have taken the task from this process."""
+        """Return whether no other process can have taken the task."""
         return self.runs.tasks.store.is_sure and not self.log.commits.is_lost
 
     @property
@@ -243,7 +243,7 @@ class Run:
 
     @property
     def resources(self) -> Any:
-        """What the lifespan of the agent has yielded."""
+        """Return what the lifespan of the agent has yielded."""
         return self.runs.lifespans.resources(self.skill)
 
     @property
@@ -341,7 +341,7 @@ class Run:
         return self.output.stored_file(file.part())
 
     def opened_file(self, part: Part) -> File:
-        """Return the file that the log holds so."""
+        """Return the file of a part that the log holds."""
         return file_of(part).opened_by(self.runs.opener(self.log.namespace))
 
     def record(self, entry: Entry) -> asyncio.Future[None]:
@@ -350,7 +350,7 @@ class Run:
         return self.log.commits.stored_after_outage()
 
     def note_work(self) -> None:
-        """Have the next run know how long this one has worked."""
+        """Record how long this run has worked, for the next one."""
         self.life.recorded_s = self.life.worked_s
         self.log.append(Worked(round(self.life.recorded_s, 1)))
 
@@ -391,7 +391,7 @@ class Run:
         return self._questions is not None and self._questions.is_open
 
     def take(self, turn: Turn) -> None:
-        """The function gets a message: what it does next is for its sender."""
+        """Give the function a message: what it does next is for its sender."""
         self.taken, self.message = turn, turn.message
 
     async def with_files(self, message: Message, *, takes_bytes: bool = False) -> Message:

@@ -168,13 +168,13 @@ class Runs:
         return run.output.pending if run is not None else None
 
     def no_longer_pending(self, log: Log) -> None:
-        """It is decided whether there is a task."""
+        """Note that it is decided whether there is a task."""
         run = self.pending.pop((log.namespace, log.ids.task_id), None)
         if run is not None and self.tasks.is_draining and run.skill.is_durable and self.can_go_on:
             self.tasks.loop.call_soon(run.release)  # the next process goes on with it
 
     def ended(self, run: Run) -> None:
-        """A run is over. If its task is open and messages wait, the oldest starts the next run."""
+        """End a run. If its task is open and messages wait, the oldest starts the next run."""
         log = run.log
         slot = log.slot
         if not slot.end(run):
@@ -213,7 +213,7 @@ class Runs:
             return
 
     def waits(self, run: Run) -> None:
-        """A run waits for its client, or sleeps: that is no work, and holds up no stop."""
+        """Count a run as waiting, for its client or a time: that is no work, and delays no stop."""
         self.tasks.working.discard(run)
         if self.tasks.is_draining:  # nobody can answer here any more
             run.release() if self.can_go_on else run.interrupt(FORGOTTEN)
@@ -225,7 +225,7 @@ class Runs:
         self.ended(run)
 
     def leaving(self, run: Run) -> None:
-        """A function was cancelled, and has a while to end."""
+        """Note that a function was cancelled, and has a while to end."""
         if run.task is not None and not run.task.done():
             self._leaving[run.task] = run.skill
             run.task.add_done_callback(lambda task: self._leaving.pop(task, None))
@@ -277,7 +277,7 @@ def _no_delegates() -> Delegates:
 
 
 def _place_of(task: asyncio.Task[None]) -> str:
-    """Where the function of a run stands: in the first coroutine of its chain that is not ours."""
+    """Return where the function of a run is: in its first coroutine that is not ours."""
     inner: Any = task.get_coro()
     while inner is not None:
         frame = getattr(inner, "cr_frame", None)
