@@ -1,21 +1,15 @@
 """The SSE parser takes what real servers write, however the network cuts it into pieces."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.client.streams.sse import Sse, TooBig, parse, read
+from accord.client.streams.sse import Sse, SseParser, TooBig, parse
 
 
-async def chunks(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
-
-
-async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
-    return [event async for batch in read(chunks(*pieces), limit) for event in batch]
+def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
+    parser = SseParser(limit)
+    return [event for piece in pieces for event in parser.feed(piece)] + parser.end()
 
 
 @pytest.mark.parametrize(
@@ -51,16 +45,16 @@ async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
         "no ids",
     ],
 )
-async def test_every_way_to_write_it(text, events):
+def test_every_way_to_write_it(text, events):
     """One shape of the same event per line; half an event at the end is what a cut
     leaves, and is dropped.
     """
-    assert await parsed(text) == events
+    assert parsed(text) == events
 
 
 @settings(deadline=None)  # the machine may be busy; what must hold is the result
 @given(st.lists(st.integers(1, 9), max_size=60), st.sampled_from([b"\n", b"\r\n", b"\r"]))
-async def test_pieces_make_no_difference(sizes, newline):
+def test_pieces_make_no_difference(sizes, newline):
     """A chunk of the network may end anywhere, between CR and LF too."""
     text = newline.join(
         [
@@ -82,33 +76,31 @@ async def test_pieces_make_no_difference(sizes, newline):
         pieces.append(text[at : at + size])
         at += size
     pieces.append(text[at:])
-    assert await parsed(*[p for p in pieces if p]) == [Sse(b'{"x":\n1}', "1"), Sse(b"2"), Sse(b"3")]
+    assert parsed(*[p for p in pieces if p]) == [Sse(b'{"x":\n1}', "1"), Sse(b"2"), Sse(b"3")]
 
 
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"data: 1", b"\n", b"\r", b"\r\n"]), max_size=12), st.integers(1, 9)
 )
-async def test_pieces_make_no_difference_to_mixed_ends(words, size):
+def test_pieces_make_no_difference_to_mixed_ends(words, size):
     """Nor do ends of lines of several kinds in one stream: an event ends where the standard says,
     when all is there or not.
     """
     text = b"".join(words)
-    assert await parsed(
-        *[text[at : at + size] for at in range(0, len(text), size)]
-    ) == await parsed(text)
+    assert parsed(*[text[at : at + size] for at in range(0, len(text), size)]) == parsed(text)
 
 
-async def test_an_endless_line_is_given_up():
+def test_an_endless_line_is_given_up():
     """A stranger can't make us keep more than the budget."""
     with pytest.raises(TooBig):
-        await parsed(b"data: ", *[b"x" * 1000] * 20, limit=10_000)
+        parsed(b"data: ", *[b"x" * 1000] * 20, limit=10_000)
 
 
-async def test_an_event_at_the_limit_is_taken():
+def test_an_event_at_the_limit_is_taken():
     """The limit is for one event, not for the stream."""
     event = b"data: " + b"x" * 900 + b"\n\n"
-    assert len(await parsed(*[event] * 50, limit=1000)) == 50
+    assert len(parsed(*[event] * 50, limit=1000)) == 50
 
 
 LINE = st.lists(

@@ -148,10 +148,15 @@ class CheckedInterface:
         begun = len(self._recorder.exchanges)
         self._address(request)
         outcome = CallOutcome(result=[], has_ended=False)
-        source = self.binding.stream(operation, request, self._with(extensions), self.timeout_s)
+        extra = self._with(extensions)
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self.timeout_s) as limit, aclosing(source):
+            async with (
+                asyncio.timeout(self.timeout_s) as limit,
+                aclosing(
+                    await self.binding.stream(operation, request, extra, self.timeout_s)
+                ) as source,
+            ):
                 async for items in source:
                     for item in items:
                         outcome.result += item.frame.events

@@ -269,11 +269,14 @@ class AgentConnection:
                     # generator yet.
                     sent = self._asked(request, semantics)
                     async with aclosing(
-                        binding.stream(operation, sent, extra, timeout_s or self.budget.work_s)
+                        await binding.stream(
+                            operation, sent, extra, timeout_s or self.budget.work_s
+                        )
                     ) as source:
+                        self.report(None)  # it has answered; what follows is the same call
+                        yield []
                         async for items in source:
                             self._is_proven = self._is_proven or bool(items)
-                            self.report(None)
                             yield items
                     return
                 except (A2AError, AgentFault) as error:

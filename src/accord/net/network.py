@@ -435,7 +435,7 @@ class _Headers(Mapping[str, str]):
         return len({name.lower() for name in self._all})
 
 
-class _Coming:
+class _Coming(AsyncIterator[bytes]):
     """An answer whose body is read as it comes."""
 
     def __init__(
@@ -446,22 +446,27 @@ class _Coming:
         self._response = response
         self._fault = fault
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        content = self._response.content
-        while True:
-            fault = None
-            try:
-                chunk = await content.readany()
-            except Exception as error:
-                self._response.close()
-                fault = self._fault(error)
-            if fault is not None:
-                raise fault
-            if not chunk:
-                return
-            if wire.isEnabledFor(DEBUG):
-                log_body(chunk)
-            yield chunk
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        fault = None
+        try:
+            chunk = await self._response.content.readany()
+        except Exception as error:
+            self._response.close()
+            fault = self._fault(error)
+        # Here, so that it holds no error of aiohttp as its context.
+        if fault is not None:
+            raise fault
+        if not chunk:
+            raise StopAsyncIteration
+        if wire.isEnabledFor(DEBUG):
+            log_body(chunk)
+        return chunk
 
     async def close(self) -> None:
         # a connection whose answer was read to its end has been kept already

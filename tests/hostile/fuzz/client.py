@@ -1,14 +1,13 @@
 """What the client reads of strangers: event streams, cards, answers."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 from accord.client import BadAnswer, BadCard, Budget
 from accord.client.bindings.contract import refusal, understood
 from accord.client.discovery.cards import open_card
 from accord.client.streams.sse import Sse as Event
-from accord.client.streams.sse import TooBig, read
+from accord.client.streams.sse import SseParser, TooBig
 from accord.model import A2AError, GetTaskRequest, Part, Role, SendMessageRequest
 from accord.model import Message as Said
 from accord.protocol.v01 import client as v01_client
@@ -106,7 +105,7 @@ class Sse(Target):
         text = words.bent(tape, b"".join(lines))
         limit = tape.pick([1 << 20, 200])
         pieces = _cut(tape, text)
-        found, again = await _events(pieces, limit), await _events([text], limit)
+        found, again = _events(pieces, limit), _events([text], limit)
         if isinstance(found, list) and isinstance(again, list):
             assert found == again, (pieces, found, again)
         self.outcomes["too big" if found is None else "events"] += 1
@@ -117,13 +116,10 @@ def _cut(tape: Tape, text: bytes) -> list[bytes]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-async def _events(pieces: list[bytes], limit: int) -> list[Event] | None:
-    async def chunks() -> AsyncIterator[bytes]:
-        for piece in pieces:
-            yield piece
-
+def _events(pieces: list[bytes], limit: int) -> list[Event] | None:
+    parser = SseParser(limit)
     try:
-        return [event async for batch in read(chunks(), limit) for event in batch]
+        return [event for piece in pieces for event in parser.feed(piece)] + parser.end()
     except TooBig:
         return None
 

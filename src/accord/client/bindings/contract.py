@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import urljoin
@@ -23,10 +22,12 @@ __all__ = [
     "Binding",
     "Extra",
     "Item",
+    "ItemStream",
     "Items",
+    "SseItems",
     "beside",
-    "events",
     "moved",
+    "only",
     "read_all",
     "refusal",
     "seconds",
@@ -72,6 +73,20 @@ class Item(msgspec.Struct, gc=False):
 Items: TypeAlias = list[Item]
 
 
+class ItemStream(Protocol):
+    """The messages of a stream as they come, what came together together. It ends where the
+    connection ends.
+    """
+
+    def __aiter__(self) -> AsyncIterator[Items]: ...
+
+    async def __anext__(self) -> Items: ...
+
+    async def aclose(self) -> None:
+        """Let go of the connection, unless all was read: then it can be used again."""
+        ...
+
+
 class Binding(Protocol):
     """One way to talk to one agent. Operations and requests are those of 1.0, whatever is spoken on
     the wire.
@@ -90,13 +105,12 @@ class Binding(Protocol):
         """
         ...
 
-    def stream(
+    async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
-    ) -> AsyncGenerator[list[Item], None]:
-        """Yield the messages of a stream as they come, what came together together; none, once the
-        agent has begun one.
+    ) -> ItemStream:
+        """Return the stream that the agent has begun. Whoever gets it closes it.
 
-        Ends where the connection ends.
+        Raises as `call` does.
         """
         ...
 
@@ -186,37 +200,65 @@ def seconds(retry_after: str | None) -> str | None:
     return str(max(math.ceil(left), 0))
 
 
-async def events(
-    body: ResponseBody, url: str, budget: Budget, read: Callable[[bytes], EventFrame]
-) -> AsyncGenerator[list[Item], None]:
-    """Yield the messages of an SSE body; `read` opens one. What came before one that makes no sense
-    is not lost for it.
+class SseItems:
+    """The messages of an SSE body; `read` opens one. What came before one that makes no sense is
+    not lost for it.
     """
-    try:
-        async with aclosing(sse.read(body.chunks(), budget.event_bytes)) as source:
-            async for batch in source:
-                items: list[Item] = []
-                try:
-                    understood(url, "an event", _open, batch, read, budget.depth, items)
-                except A2AError:
-                    if items:
-                        yield items
-                    raise
-                yield items
-    except sse.TooBig:
-        raise BadAnswer(
-            safe_url(url), f"an event is larger than {budget.event_bytes} bytes"
-        ) from None
-    finally:
-        await body.close()
+
+    __slots__ = ("_body", "_chunks", "_depth", "_fault", "_is_over", "_parser", "_read", "_url")
+
+    def __init__(
+        self, body: ResponseBody, url: str, budget: Budget, read: Callable[[bytes], EventFrame]
+    ) -> None:
+        self._body = body
+        self._chunks = body.chunks()
+        self._parser = sse.SseParser(budget.event_bytes)
+        self._depth = budget.depth
+        self._url = url
+        self._read = read
+        self._fault: A2AError | None = None  # of what came after the messages that were given
+        self._is_over = False
+
+    def __aiter__(self) -> "SseItems":
+        return self
+
+    async def __anext__(self) -> Items:
+        while not self._is_over:
+            chunk = await anext(self._chunks, None)
+            self._is_over = chunk is None
+            items = self._items(chunk)
+            if items:
+                return items
+        if self._fault is not None:
+            raise self._fault
+        raise StopAsyncIteration
+
+    def _items(self, chunk: bytes | None) -> Items:
+        """Return the messages that end in a chunk; None is the end of the body."""
+        items: Items = []
+        try:
+            found = self._parser.feed(chunk) if chunk is not None else self._parser.end()
+            understood(self._url, "an event", self._open, found, items)
+        except sse.TooBig:
+            most = f"an event is larger than {self._parser.limit} bytes"
+            self._fault, self._is_over = BadAnswer(safe_url(self._url), most), True
+        except A2AError as error:
+            self._fault, self._is_over = error, True
+        return items
+
+    def _open(self, found: list[sse.Sse], items: Items) -> None:
+        for event in found:
+            check_depth(event.data, self._depth)
+            items.append(Item(self._read(event.data), event.id))
+
+    async def aclose(self) -> None:
+        self._is_over = True
+        await self._body.close()
 
 
-def _open(
-    batch: list[sse.Sse], read: Callable[[bytes], EventFrame], depth: int, items: list[Item]
-) -> None:
-    for event in batch:
-        check_depth(event.data, depth)
-        items.append(Item(read(event.data), event.id))
+async def only(items: Items) -> AsyncGenerator[Items, None]:
+    """Yield what came instead of a stream: an agent that does not stream, but did the work."""
+    yield items
 
 
 async def read_all(body: ResponseBody, url: str, limit: int) -> Response:

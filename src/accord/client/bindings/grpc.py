@@ -19,7 +19,7 @@ from ..auth import Chosen, ClientCert, renewed
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
 from .channel import GrpcChannel
-from .contract import NOTHING, Extra, Item, understood
+from .contract import NOTHING, Extra, Item, ItemStream, understood
 
 __all__ = ["Grpc"]
 
@@ -151,7 +151,17 @@ class Grpc:
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
+    ) -> ItemStream:
+        source = self._streamed(operation, request, extra, timeout_s)
+        await anext(source)
+        return source
+
+    async def _streamed(
+        self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
+        """Yield the messages; none, once the agent has begun. Credentials that it refuses are
+        renewed once, which shows only then.
+        """
         data = self._codec.request(operation, request)
         metadata = await self._with(extra, request)
         try:

@@ -3,8 +3,7 @@ dialect.
 """
 
 import itertools
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin
 
@@ -15,7 +14,19 @@ from ...net import Http, Request, Response, safe_url
 from ...protocol import ClientCodec, EventFrame, JsonObject, Note
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
-from .contract import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
+from .contract import (
+    NOTHING,
+    Extra,
+    Item,
+    ItemStream,
+    SseItems,
+    beside,
+    moved,
+    only,
+    read_all,
+    refusal,
+    understood,
+)
 
 __all__ = ["JsonRpc", "JsonRpc02"]
 
@@ -72,7 +83,7 @@ class JsonRpc:
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
-    ) -> AsyncGenerator[list[Item], None]:
+    ) -> ItemStream:
         id_, body = self._pack(operation, request)
         headers = self._with(extra) | {"Accept": "text/event-stream, application/json"}
         budget = self._budget
@@ -90,16 +101,10 @@ class JsonRpc:
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith(
             "text/event-stream"
         ):
-            yield []  # it is a stream
-            async with aclosing(events(answer, self.url, budget, open_frame)) as source:
-                async for items in source:
-                    yield items
-            return
+            return SseItems(answer, self.url, budget, open_frame)
         whole = await read_all(answer, self.url, budget.answer_bytes)
         result = self._raw(operation, id_, whole)
-        # A stream was asked for and an answer came: an agent that does not stream, but did the
-        # work.
-        yield [Item(understood(self.url, "the answer", read, result), "")]
+        return only([Item(understood(self.url, "the answer", read, result), "")])
 
     async def close(self) -> None:
         """Nothing: the connections are the client's."""

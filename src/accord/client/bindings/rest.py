@@ -1,7 +1,6 @@
 """The HTTP+JSON binding, for every version that has it."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,7 +11,18 @@ from ...protocol import EventFrame, JsonObject, Note
 from ...protocol.v1 import RestClientCodec, RestRequest
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
-from .contract import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
+from .contract import (
+    NOTHING,
+    Extra,
+    Item,
+    ItemStream,
+    SseItems,
+    beside,
+    only,
+    read_all,
+    refusal,
+    understood,
+)
 
 __all__ = ["Rest"]
 
@@ -100,7 +110,7 @@ class Rest:
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
-    ) -> AsyncGenerator[list[Item], None]:
+    ) -> ItemStream:
         answer = await self._open(operation, request, extra, timeout_s)
         read = self._codec.frames(request, self._note)
 
@@ -113,14 +123,10 @@ class Rest:
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith(
             "text/event-stream"
         ):
-            yield []  # it is a stream
-            async with aclosing(events(answer, self.url, self._budget, open_frame)) as source:
-                async for items in source:
-                    yield items
-            return
+            return SseItems(answer, self.url, self._budget, open_frame)
         whole = await read_all(answer, self.url, self._budget.answer_bytes)
         self._check(operation, whole)
-        yield [Item(understood(self.url, "the answer", read, whole.body), "")]
+        return only([Item(understood(self.url, "the answer", read, whole.body), "")])
 
     async def close(self) -> None:
         """Nothing: the connections are the client's."""

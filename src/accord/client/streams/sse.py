@@ -4,11 +4,9 @@ Takes what real servers write: LF, CRLF or CR, a space after the colon or none, 
 lines, comments, fields it does not know, an event without its closing blank line at the end.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
-
 import msgspec
 
-__all__ = ["Sse", "TooBig", "read"]
+__all__ = ["Sse", "SseParser", "TooBig"]
 
 
 class Sse(msgspec.Struct, gc=False):
@@ -21,50 +19,63 @@ class TooBig(Exception):
     """An event is larger than allowed; or a line that never ends."""
 
 
-async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[list[Sse], None]:
-    """Yield the events of a stream, what came together together; comments and events without data
-    are passed over.
+class SseParser:
+    """Finds the events in what comes; comments and events without data are passed over."""
 
-    Raises:
-        TooBig: More than `limit` bytes came without an event in them ending.
-    """
-    rest = b""
-    more: list[
-        bytes
-        # what came since `rest` was looked at: joined once, however many pieces an event comes in
-    ] = []
-    size = 0
-    edge = b""
-    is_half = False  # the last thing that came was a CR, which may be half of a CRLF
-    async for chunk in chunks:
-        if is_half and chunk[:1] == b"\n":
+    __slots__ = ("_edge", "_is_half", "_more", "_rest", "_size", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._rest = b""
+        # What came since `rest` was looked at: joined once, however many pieces an event comes in.
+        self._more: list[bytes] = []
+        self._size = 0
+        self._edge = b""
+        self._is_half = False  # the last thing that came was a CR, which may be half of a CRLF
+
+    def feed(self, chunk: bytes) -> list[Sse]:
+        """Take what came next; return the events that end in it.
+
+        Raises:
+            TooBig: More than `limit` bytes came without an event in them ending.
+        """
+        if self._is_half and chunk[:1] == b"\n":
             chunk = chunk[1:]
-            is_half = False
+            self._is_half = False
         if not chunk:
-            continue
-        is_half = chunk[-1:] == b"\r"
-        chunk = _lf(chunk)
-        has_end = b"\n\n" in chunk or edge + chunk[:1] == b"\n\n"
-        edge = chunk[-1:]
-        size += len(chunk)
-        more.append(chunk)
+            return []
+        self._is_half = chunk[-1:] == b"\r"
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        has_end = b"\n\n" in chunk or self._edge + chunk[:1] == b"\n\n"
+        self._edge = chunk[-1:]
+        self._size += len(chunk)
+        self._more.append(chunk)
         if not has_end:
-            if size > limit:
+            if self._size > self.limit:
                 raise TooBig
-            continue
-        *blocks, rest = b"".join((rest, *more)).split(b"\n\n")
-        more.clear()
-        if any(len(block) > limit for block in blocks):
+            return []
+        *blocks, self._rest = b"".join((self._rest, *self._more)).split(b"\n\n")
+        self._more.clear()
+        self._size = len(self._rest)
+        found = []
+        for block in blocks:
+            if len(block) > self.limit:
+                raise TooBig
+            if (event := parse(block)) is not None:
+                found.append(event)
+        return found
+
+    def end(self) -> list[Sse]:
+        """Return the last event, if it came whole without its closing blank line.
+
+        Raises:
+            TooBig
+        """
+        if self._size > self.limit:
             raise TooBig
-        found = [event for block in blocks if (event := parse(block)) is not None]
-        if found:
-            yield found
-        size = len(rest)
-        if size > limit:
-            raise TooBig
-    last = parse(b"".join((rest, *more)))
-    if last is not None and _is_whole(last.data):
-        yield [last]
+        last = parse(b"".join((self._rest, *self._more)))
+        return [last] if last is not None and _is_whole(last.data) else []
 
 
 def _is_whole(data: bytes) -> bool:
@@ -76,10 +87,6 @@ def _is_whole(data: bytes) -> bool:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return False
     return True
-
-
-def _lf(text: bytes) -> bytes:
-    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
 
 
 def parse(block: bytes) -> Sse | None:

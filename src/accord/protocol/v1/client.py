@@ -1,5 +1,6 @@
 """A2A 1.0 from the client's side: requests to JSON, answers to model."""
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -62,7 +63,7 @@ _READERS = ObjectReaders(
 # What the model has and this version does not: another version reads it. Here they are members that
 # nobody knows, whatever an agent means by them.
 _UNKNOWN = ("generation", "timeline", "artifactGenerations", "artifact_generations")
-_UNKNOWN_IN_JSON = tuple(f'"{name}"'.encode() for name in _UNKNOWN)
+_find_unknown = re.compile(f'"(?:{"|".join(_UNKNOWN)})"'.encode()).search
 
 
 def method(operation: str) -> str:
@@ -104,7 +105,7 @@ def read_event(raw: bytes, ids: MessageIds, note: Note) -> Event | Message:
 def _read(
     raw: bytes, decoder: msgspec.json.Decoder[T], type_: type[T], ids: MessageIds, note: Note
 ) -> T:
-    if not has_empty_id(raw) and not any(name in raw for name in _UNKNOWN_IN_JSON):
+    if not has_empty_id(raw) and _find_unknown(raw) is None:
         try:
             return decoder.decode(raw)
         except msgspec.ValidationError:
