@@ -181,33 +181,38 @@ async def test_who_reads_a_task_whose_last_commits_are_lost_gets_it_as_it_is_and
 
 
 # How a sender learns what becomes of its message, which is lost: what it calls, which answer it may
-# get. All of them wait in a process that only reads the task.
-async def blocking(process: Process, task_id: str) -> Any:
+# get. All set `last` before the call that waits, in a process that only reads the task.
+async def blocking(process: Process, task_id: str, last: asyncio.Event) -> Any:
+    last.set()
     return await process.send(message("lost", task_id=task_id))
 
 
-async def streaming(process: Process, task_id: str) -> Any:
+async def streaming(process: Process, task_id: str, last: asyncio.Event) -> Any:
+    last.set()
     return await process.stream("SendStreamingMessage", message("lost", task_id=task_id))
 
 
-async def subscribing(process: Process, task_id: str) -> Any:
+async def subscribing(process: Process, task_id: str, last: asyncio.Event) -> Any:
     await process.send(message("lost", task_id=task_id, returnImmediately=True))
+    last.set()
     return await process.stream("SubscribeToTask", {"id": task_id})
 
 
-async def resuming(process: Process, task_id: str) -> Any:
+async def resuming(process: Process, task_id: str, last: asyncio.Event) -> Any:
     """A stream that goes on behind the last event its client has seen."""
     await process.send(message("lost", task_id=task_id, returnImmediately=True))
     task = await process.call("GetTask", {"id": task_id}, PREVIEW)
     headers = {"a2a-extensions": "urn:accord:resume:1", "last-event-id": str(task["generation"])}
+    last.set()
     return await process.stream("SubscribeToTask", {"id": task_id}, headers)
 
 
-async def polling(process: Process, task_id: str) -> Any:
+async def polling(process: Process, task_id: str, last: asyncio.Event) -> Any:
     """A held GetTask of 1.1."""
     await process.send(message("lost", task_id=task_id, returnImmediately=True))
     task = await process.call("GetTask", {"id": task_id}, PREVIEW)
     known = {"id": task_id, "currentGeneration": task["generation"]}
+    last.set()
     return await process.call("GetTask", known, PREVIEW)
 
 
@@ -255,7 +260,7 @@ async def test_nobody_takes_what_became_of_another_message_for_the_answer_to_a_l
         stores = [process.app._engine.tasks.store for process in (owner, other)]
         await until(lambda: all(store._wakes.is_notified for store in stores))
         rows = world.rows(task_id)
-        waiting = asyncio.create_task(wait(other, task_id))
+        waiting = asyncio.create_task(wait(other, task_id, last := asyncio.Event()))
         await until(lambda: "lost" in heard)
         tasks = other.app._engine.tasks
 
@@ -263,7 +268,9 @@ async def test_nobody_takes_what_became_of_another_message_for_the_answer_to_a_l
             """It reads the task with the message."""
             tails = [slot.tail for slot in tasks.directory.slots() if slot.tail is not None]
             is_read = bool(tasks.views.open) or name == "a blocking send"
-            return is_read and all(tail.state is TaskState.WORKING for tail in tails)
+            return (
+                last.is_set() and is_read and all(tail.state is TaskState.WORKING for tail in tails)
+            )
 
         await until(is_waiting)
         world.lose(task_id, rows=rows)

@@ -157,17 +157,18 @@ class Tail:
     def extend_rows(self, rows: list[Row]) -> None:
         """The same, as another process wrote it."""
         for row in rows:
-            if row.pos > self.pos + 1:
-                self.events, self.seq = [], row.seq  # some are missing: views read the store
-                self.skipped = row.pos
-                self.start = row.pos + row.data.count(b"\n")
+            events = list(events_of([row], self.ids))
+            if row.pos > self.pos + 1:  # some are missing: views read the store
+                self.events, self.seq = [], row.seq - len(events)
+                self.skipped, self.start = row.pos, row.pos - 1
+                if self.state in FINAL:
+                    self.state = TaskState.WORKING  # it was begun anew
                 self.wake()
             for pos, _, _, entry in entries_of([row], self.ids):
                 if isinstance(entry, PostRefused):
                     self.add_outcomes({entry.post: entry})
                 elif isinstance(entry, MessageAdded) and entry.post:
                     self.add_outcomes({entry.post: pos})
-            events = list(events_of([row], self.ids))
             for event in events:
                 if event.state is None:
                     artifact_id = event_of(event.data).artifact.artifact_id  # type: ignore[union-attr]  # the state says it is one
