@@ -62,7 +62,7 @@ class StoredApiKey(msgspec.Struct, frozen=True):
 
 class KeyStore(Protocol):
     """Where API keys are stored. Several processes may use it at the same time: a key that one has
-    revoked is revoked for all, a few seconds later at most.
+    revoked is revoked for all, at once.
 
     - What reads raises `Unavailable` if the place can't be read now, and `RuntimeError` if it is
       none of ours. What writes raises `CommitFailed` if nothing was stored.

@@ -1,23 +1,14 @@
 """API keys in the database of an agent's tasks. Also to be used without a server."""
 
-import time
-
 from ..keys import COLUMNS, INSERT, REVOKE, StoredApiKey
 from ..sql import Sql, numbered
-from .beside import DatabaseTable, OpenDatabase
+from .beside import DatabaseTable
 
 __all__ = ["PostgresKeys"]
-
-KNOWN_S = 5.0  # for which a key is not read again: so long a replica may accept a revoked one
-KNOWN = 10_000
 
 
 class PostgresKeys(DatabaseTable):
     """The keys in one database."""
-
-    def __init__(self, database: OpenDatabase) -> None:
-        super().__init__(database)
-        self._known: dict[str, tuple[float, StoredApiKey]] = {}
 
     async def add(self, key: StoredApiKey, *, within: Sql | None = None) -> None:
         if within is not None:
@@ -26,30 +17,19 @@ class PostgresKeys(DatabaseTable):
             await self._query(_of_schema(INSERT), *key.row)
 
     async def find(self, id: str) -> StoredApiKey | None:
-        known = self._known.get(id)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
         rows = await self._read(f"SELECT {COLUMNS} FROM {{s}}.api_keys WHERE id = $1", id)
-        if not rows:
-            return None
-        if len(self._known) >= KNOWN:
-            self._known.clear()
-        found = StoredApiKey.of_row(rows[0])
-        self._known[id] = (time.monotonic() + KNOWN_S, found)
-        return found
+        return StoredApiKey.of_row(rows[0]) if rows else None
 
     async def list(self) -> list[StoredApiKey]:
         rows = await self._query(f"SELECT {COLUMNS} FROM {{s}}.api_keys ORDER BY created_ms, id")
         return [StoredApiKey.of_row(row) for row in rows]
 
     async def revoke(self, id: str, at_ms: int, *, within: Sql | None = None) -> bool:
-        self._known.pop(id, None)
         if within is not None:
             return bool(await within.execute(REVOKE, at_ms, id))
         return bool(await self._query(f"{_of_schema(REVOKE)} RETURNING id", at_ms, id))
 
     async def use(self, id: str, at_ms: int) -> None:
-        self._known.pop(id, None)
         await self._query("UPDATE {s}.api_keys SET used_ms=$2 WHERE id=$1", id, at_ms)
 
 
