@@ -18,7 +18,7 @@ from accord import Agent, File, connect
 from accord.auth import ApiKeys
 from accord.console import Console, link_of
 from accord.console.exchanges import BODY_BYTES, Exchanges
-from accord.console.login import MOST, BrowserSessions
+from accord.console.login import MOST, PERSON_MS, BrowserSessions
 from accord.console.pages import Pages
 from accord.model import new_id
 from accord.server import HttpRequest, HttpResponse
@@ -572,6 +572,21 @@ async def test_links_and_sessions_are_bounded():
     assert len(await store.list()) == MOST
     assert await logins.open("wrong", _request()) is None
     assert await logins.open(keys[-1], _request()) is not None
+
+
+async def test_the_link_of_somebody_who_logged_in_is_good_for_minutes():
+    """Their provider has sent them to it: whoever finds it later must not get in as they."""
+    now = [1_000_000_000_000]
+    store = MemoryLogins(lambda: now[0])
+    logins = BrowserSessions(store)
+    for caller, minutes in (('{"name":"ada"}', 10), ("", 24 * 60)):
+        for age_ms, is_good in ((minutes * 60_000 - 1, True), (minutes * 60_000, False)):
+            key = await logins.new_link(caller)
+            now[0] += age_ms
+            assert (await logins.open(key, _request()) is not None) == is_good
+    # One that was made late ends with the login that it is of.
+    key = await logins.new_link('{"name":"ada"}', since_ms=now[0] - PERSON_MS)
+    assert await logins.open(key, _request()) is None
 
 
 def _request(**headers):

@@ -29,7 +29,8 @@ HEADER = b"x-accord-session"
 IDLE_MS = 12 * 3600 * 1000
 LONGEST_MS = 7 * 24 * 3600 * 1000
 PERSON_MS = 12 * 3600 * 1000  # after which somebody has to log in again with their provider
-LINK_MS = 24 * 3600 * 1000  # how long a link that nobody opened is valid
+LINK_MS = 24 * 3600 * 1000  # how long a link that nobody opened is valid,
+PERSON_LINK_MS = 10 * 60 * 1000  # and one that logs in somebody who showed who they are
 USED_MS = 60 * 1000  # the time a session was last used is stored this often
 TICKET_MS = 60 * 1000
 MOST = 1000
@@ -214,8 +215,10 @@ def cookie_name(request: HttpRequest) -> str:
 
 
 def _is_living(login: StoredLogin, now: int) -> bool:
-    if login.is_link:
-        return now - login.created_ms < (PERSON_MS if login.caller else LINK_MS)
+    if login.is_link and not login.caller:
+        return now - login.created_ms < LINK_MS
+    if login.is_link:  # it was made at `seen_ms`, perhaps long after the login
+        return now - login.seen_ms < PERSON_LINK_MS and now - login.created_ms < PERSON_MS
     longest_ms = PERSON_MS if login.caller else LONGEST_MS
     return now - login.seen_ms < IDLE_MS and now - login.created_ms < longest_ms
 
