@@ -1,12 +1,15 @@
 """Settings of a hub: every option by its variable, and nothing that is not there."""
 
 import re
+import sys
 
 import click
 import pytest
 
 from accord.cli.hub import hub
-from accord.hub import HubSettings
+from accord.hub import Hub, HubSettings
+from tests.hub.hubs import agent_named
+from tests.processes import run_sync
 
 VALUES = {
     "guests": "see",
@@ -101,8 +104,60 @@ def test_variables_of_the_commands_are_known():
         {"open_s": "inf"},
         {"heartbeat_s": 1e300},
         {"guests": "all"},
+        {"name": "Hub\nadmin"},
+        {"name": " "},
+        {"team_claim": "gro\x1bups"},
+        {"folder": "a\0b"},
     ],
 )
 def test_a_value_out_of_its_range_is_refused(given):
     with pytest.raises(ValueError, match=f"^{next(iter(given))}="):
         HubSettings.of(given, {})
+
+
+@pytest.mark.parametrize(
+    "domain",
+    ["a b", "agents..example", "-a.example", "a_b.example", "a/b", "a\nb", "a." * 99, "*.a"],
+)
+def test_a_domain_that_no_host_can_have_is_refused(tmp_path, domain):
+    with pytest.raises(ValueError, match="grpc_domain="):
+        agent_named().app(grpc_domain=domain)
+    with pytest.raises(ValueError, match="grpc_domain="):
+        Hub(HubSettings(store=f"sqlite:///{tmp_path}/hub.db", grpc_domain=domain))
+
+
+AGENT = """
+from accord import Agent
+
+agent = Agent("A")
+
+
+@agent.skill
+def echo(text: str) -> str:
+    return text
+"""
+REFUSED = {
+    "sqlite:///./": "./ is a folder",
+    "sqlite:///.": ". is a folder",
+    "sqlite:////": "/ is a folder",
+    "sqlite:///..": ".. is a folder",
+    "sqlite:///new/": "new/ is a folder",
+    "sqlite:///notes.txt": "notes.txt is not a database",
+}
+
+
+@pytest.mark.parametrize("store", REFUSED)
+@pytest.mark.parametrize("verb", ["hub", "serve agent.py"])
+def test_a_start_that_is_refused_says_why_and_leaves_nothing(tmp_path, store, verb):
+    """Neither a database nor a file with keys, there or beside the folder."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("Remember the milk.")
+    (folder / "agent.py").write_text(AGENT)
+    before = sorted(tmp_path.rglob("*"))
+    words = [*verb.split(), "--port", "0", "--store", store]
+    done = run_sync(sys.executable, "-B", "-m", "accord", *words, cwd=folder)
+    assert done.code == 1
+    assert REFUSED[store] in done.err
+    assert "PosixPath" not in done.err
+    assert sorted(tmp_path.rglob("*")) == before

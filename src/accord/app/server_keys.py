@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,8 +10,6 @@ import msgspec
 from ..model import AgentCard
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..auth import Keyring
     from ..store import Store
 
@@ -34,6 +33,17 @@ class ServerKeys:
         from ..store.sqlite import SqliteStore
 
         return isinstance(self._store, SqliteStore)
+
+    @property
+    def need_making(self) -> bool:
+        """Return whether `keyring` would make a file with new keys."""
+        from ..auth import key_file_of
+        from ..store.sqlite import SqliteStore
+
+        file = self._file
+        if file is None and not os.environ.get("ACCORD_KEY"):
+            file = key_file_of(self._store.path) if isinstance(self._store, SqliteStore) else None
+        return file is not None and not Path(file).exists()
 
     @property
     def keyring(self) -> "Keyring":

@@ -90,6 +90,15 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "text"
 
     def __post_init__(self) -> None:
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and not value.isprintable():
+                raise ValueError(
+                    f"{field.name}={value!r:.80}: a setting has no line breaks or other characters "
+                    "that can't be seen"
+                )
+        if not self.name.strip():
+            raise ValueError(f"name={self.name!r}: give the hub a name, like Hub")
         if self.oidc_client and not self.oidc:
             raise ValueError("--oidc-client is the hub's id at an issuer: name it with --oidc")
         if self.role_claim in _NO_ROLES:

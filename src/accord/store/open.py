@@ -1,5 +1,6 @@
 """A store by its URL."""
 
+import os
 from collections.abc import Collection
 
 from ..extras import install_command
@@ -31,7 +32,10 @@ def open_store(
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from .sqlite import SqliteStore  # a memory store does not need it, and it is slow to import
 
-        return SqliteStore(rest[1:], parts=parts, clock=clock)
+        path = rest[1:]
+        if path.endswith("/") or os.path.isdir(path):
+            raise ValueError(f"{path} is a folder; name a file in it, as in sqlite:///accord.db")
+        return SqliteStore(path, parts=parts, clock=clock)
     if scheme in ("postgresql", "postgres") and rest:
         if clock is not None:
             raise ValueError(
