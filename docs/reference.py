@@ -30,7 +30,7 @@ ERRORS_HEAD = (
 )
 
 _ERRORS = (
-    "A2AError BodyTooLarge ContentTypeNotSupported ExtendedAgentCardNotConfigured "
+    "A2AError AgentNotFound BodyTooLarge ContentTypeNotSupported ExtendedAgentCardNotConfigured "
     "ExtensionSupportRequired InvalidAgentResponse InvalidParams InvalidRequest MethodNotAllowed "
     "MethodNotFound ParseError PermissionDenied PushNotificationNotSupported "
     "TaskGenerationMismatch TaskNotCancelable "

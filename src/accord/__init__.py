@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .engine.skills import StatusMessage as StatusMessage
     from .engine.skills import current as current
     from .model import A2AError as A2AError
+    from .model import AgentNotFound as AgentNotFound
     from .model import Artifact as Artifact
     from .model import BodyTooLarge as BodyTooLarge
     from .model import ContentTypeNotSupported as ContentTypeNotSupported

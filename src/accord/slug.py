@@ -1,12 +1,16 @@
 """Names that people choose, as they stand in paths, file names and identifiers."""
 
+import difflib
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
+from itertools import islice
 
-__all__ = ["slug_of"]
+__all__ = ["nearest", "slug_of"]
 
 _OTHER = re.compile(r"[^a-z0-9]+")
+_COMPARED = 500  # names: strangers may ask for any name, and each comparison takes time
 _WRITTEN = {"Lu", "Ll", "Lt", "Lm", "Lo", "Nd"}  # Unicode categories of letters and digits
 
 
@@ -25,6 +29,15 @@ def slug_of(name: str, *, between: str = "-", otherwise: str = "agent", most: in
     digest = hashlib.sha256(unicodedata.normalize("NFC", name).encode()).hexdigest()[:8]
     words = (slug or otherwise)[: most - 9].rstrip(between)
     return f"{words}{between}{digest}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the name that was probably meant; empty if none is like it. Of very many names not all
+    are compared.
+    """
+    alike = (one for one in known if abs(len(one) - len(name)) <= 1 + len(name) // 2)
+    found = difflib.get_close_matches(name, islice(alike, _COMPARED), n=1, cutoff=0.5)
+    return found[0] if found else ""
 
 
 def _is_of_another_script(char: str) -> bool:

@@ -21,6 +21,7 @@ from accord.hub.gate.upstream import is_unanswered
 from accord.model import (
     A2AError,
     AgentInterface,
+    AgentNotFound,
     HTTPAuthSecurityScheme,
     InvalidAgentResponse,
     PermissionDenied,
@@ -41,6 +42,7 @@ from tests.processes import free_port, run
 from tests.relay.relays import DOORS, Gate, clerk, served
 
 WAYS_IN = list(DOORS)
+SEND = b'{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"hello"}]}}'
 
 
 def entrance(desk: Desk, name: str, by: str = "admin", door: str = "", **more: Any) -> Client:
@@ -447,6 +449,51 @@ async def test_a_message_for_an_agent_that_is_not_there_goes_to_no_other(tmp_pat
                 await connect(f"{desk.url}/agents/{name}", auth=ApiKey(desk.keys["admin"]))
         found = await desk.call("POST", "/agents", {"url": f"{desk.url}/agents/echo"})
         assert found.status in (401, 422)
+
+
+async def test_the_name_of_an_agent_that_is_not_there_is_answered_with_the_nearest(tmp_path):
+    """On every way in it is not found. The hub's own agent does not answer in its place."""
+    async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0) as desk:
+        await desk.add(url)
+        other = url.replace("127.0.0.1", "localhost")
+        await desk.add(other, name="secret", visibility="private")
+        await desk.key("mia")
+        key = {"X-API-Key": desk.keys["mia"]}
+        for name, near in (("clark", "clerk"), ("secrets", ""), ("zzz", "")):
+            for binding, version in (
+                *(("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("GRPC", "1.0"), ("GRPC", "0.3")),
+            ):
+                more: dict[str, Any] = {
+                    "tenant": name,
+                    "binding": binding,
+                    "version": version,
+                    "headers": key,
+                }
+                async with connect(desk.url, **more) as client:
+                    with pytest.raises(AgentNotFound, match=f"no agent '{name}' here") as caught:
+                        await client.send("hello")
+                assert str(caught.value).endswith(f"did you mean '{near}'?") == bool(near)
+            where = f"{desk.url}/agents/{name}"
+            async with httpx.AsyncClient(trust_env=False, headers=key) as http:
+                for verb, path, body in (
+                    ("POST", where, b"{}"),
+                    ("GET", f"{where}/tasks", b""),
+                    ("POST", f"{desk.url}/{name}", b"{}"),
+                    ("POST", f"{desk.url}/{name}/message:send", SEND),
+                    ("GET", f"{desk.url}/{name}/.well-known/agent-card.json", b""),
+                    ("GET", f"{desk.url}/{name}/", b""),
+                ):
+                    answer = await http.request(
+                        verb, path, content=body, headers={"Content-Type": "application/json"}
+                    )
+                    assert answer.status_code == 404, path
+                    assert '"NOT_FOUND"' in answer.text
+                    assert (near in answer.text) if near else ("did you mean" not in answer.text)
+            for place in (f"{desk.url}/{name}", where):
+                with pytest.raises(BadCard, match=f"no agent is there: .*{name}.*{near}"):
+                    await connect(place, auth=ApiKey(desk.keys["mia"]))
+        with pytest.raises(BadCard, match="did you mean /agents/clerk/"):
+            await connect(f"{desk.url}/clerk", auth=ApiKey(desk.keys["mia"]))
 
 
 async def test_an_entry_is_reached_by_tenant_too(tmp_path):

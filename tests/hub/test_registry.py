@@ -1,6 +1,7 @@
 """Entries: how they come in, what is kept of their cards, and what becomes of them."""
 
 import json
+from typing import Any
 
 import aiohttp
 import pytest
@@ -33,6 +34,42 @@ async def test_an_agent_is_added_by_its_address_and_listed(tmp_path, store):
         assert unchanged.status == 304
     async with hub_at(tmp_path, **store) as desk:
         assert desk.hub.registry.get("echo-agent").card.name == "Echo Agent"
+
+
+@pytest.mark.parametrize(
+    ("by", "change", "status"),
+    [
+        ("pub", {"settings": {"changes": "follow"}}, 403),
+        ("pub", {"settings": {"tags": ["payroll"]}}, 403),
+        ("pub", {"settings": {"tasks_days": -1}}, 400),
+        ("pub", {"settings": {"nosuch": 1}}, 400),
+        ("pub", {"team": "not-mine"}, 403),
+        ("admin", {"visibility": "team"}, 400),
+        ("admin", {"team": "hr role:admin"}, 400),
+        ("pub", {"settings": {"probe": "off"}}, 200),
+    ],
+)
+async def test_a_change_is_made_as_a_whole_or_not_at_all(tmp_path, by, change, status):
+    """A card that comes with a setting that is refused is not taken either, and the reverse."""
+    async with serving_card() as server, hub_at(tmp_path) as desk:
+        await desk.key("pub", "publisher")
+        added = await desk.call("POST", "/agents", {"card": server.base()}, by="pub")
+        name = (await desk.approve(added.body))["name"]
+
+        async def stored() -> Any:
+            entry = (await desk.call("GET", f"/agents/{name}")).body
+            cards = (await desk.call("GET", f"/agents/{name}/cards")).body
+            return entry["revision"], entry["settings"], cards
+
+        before = await stored()
+        new = {"card": server.base(description="Bakes more."), **change}
+        answer = await desk.call("PATCH", f"/agents/{name}", new, by=by)
+        assert answer.status == status, answer.body
+        assert (await stored() == before) == (status != 200)
+        wrong = {"card": {"name": "no card"}, "settings": {"probe": "free"}}
+        before = await stored()
+        assert (await desk.call("PATCH", f"/agents/{name}", wrong, by="pub")).status == 422
+        assert await stored() == before
 
 
 async def test_a_card_that_was_pasted_is_kept_byte_for_byte(tmp_path):

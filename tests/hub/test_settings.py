@@ -19,11 +19,11 @@ VALUES = {
     "no_console": "true",
     "port": "9000",
     "grpc_port": "9001",
-    "role": "admin=a",
+    "map_role": "admin=a",
     "workers": "2",
     "preview": "1.1",
 }
-SEVERAL = {"preview": ("1.1", "1.1"), "role": ("admin=a", "publisher=b")}
+SEVERAL = {"preview": ("1.1", "1.1"), "map_role": ("admin=a", "publisher=b")}
 BESIDE = {"oidc_client": {"ACCORD_HUB_OIDC": "https://id.example"}}  # what an option needs
 
 

@@ -7,17 +7,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import pytest
 
 from accord import Agent, connect
-from accord.client import NO_RETRY, Retry
+from accord.client import NO_RETRY, ApiKey, Retry
 from accord.console import BrowserSessions
 from accord.hub import RestClient
+from accord.hub.records.changes import LOOK_S
 from accord.hub.rest import KEY_FILE
 from accord.model import ArtifactUpdate, TaskState, TooManyRequests, Unavailable
 from accord.net.breaker import FAILURES
@@ -269,6 +270,120 @@ async def test_streams_go_on_when_hubs_are_killed(tmp_path):
                 for hub in hubs:
                     hub.close()
     print(f"\n{streams} streams of {most} events, {kills} hubs killed: 0 lost, 0 twice")
+
+
+Way: TypeAlias = Callable[[Desk, str], Awaitable[None]]
+
+
+def by_door(door: str) -> Way:
+    async def call(desk: Desk, name: str) -> None:
+        async with entrance(desk, name, door=door) as client:
+            assert (await client.send("hi")).text == "hi"
+
+    return call
+
+
+def by_tenant(binding: str) -> Way:
+    async def call(desk: Desk, name: str) -> None:
+        headers = {"X-API-Key": desk.keys["admin"]}
+        more: dict[str, Any] = {
+            "tenant": name,
+            "binding": binding,
+            "version": "1.0",
+            "headers": headers,
+        }
+        async with connect(desk.url, **more) as client:
+            assert (await client.send("hi")).text == "hi"
+
+    return call
+
+
+async def by_the_hubs_own_agent(desk: Desk, name: str) -> None:
+    async with connect(desk.url, auth=ApiKey(desk.keys["admin"])) as client:
+        assert (await client.send("hi", metadata={"skill": f"{name}/echo"})).text == "hi"
+
+
+async def by_its_card(desk: Desk, name: str) -> None:
+    async with connect(desk.url, auth=ApiKey(desk.keys["admin"])) as client:
+        assert f"{name}/echo" in {skill.id for skill in client.card.skills}
+
+
+def by_rest(path: str) -> Way:
+    async def read(desk: Desk, name: str) -> None:
+        found = await desk.call("GET", path.format(name=name))
+        assert f'"{name}"' in found.raw.decode(), found.body
+
+    return read
+
+
+async def by_a_change(desk: Desk, name: str) -> None:
+    assert (await desk.call("PATCH", f"/agents/{name}", {"team": "hr"})).status == 200
+
+
+WAYS = [
+    *(by_door(door) for door in ("jsonrpc-1.0", "rest-1.0", "grpc-1.0", "jsonrpc-0.3")),
+    *(by_tenant(binding) for binding in ("JSONRPC", "HTTP+JSON", "GRPC")),
+    by_the_hubs_own_agent,
+    by_its_card,
+    *map(by_rest, ("/agents/{name}", "/agents", "/search?text=echo", "/ai-catalog.json")),
+    by_a_change,
+]
+
+
+async def test_what_one_hub_has_added_the_other_has_at_once(tmp_path):
+    """Every way to an agent finds one that another hub has just added, though the hubs never look
+    for changes by themselves here.
+    """
+    async with two_hubs(tmp_path, poll_s=3600.0, grpc_port=0) as (one, two):
+        two.keys["admin"] = one.keys["admin"]
+        for n, way in enumerate(WAYS):
+            async with served(agent_named()) as url:
+                await one.add(url, name=f"agent-{n}")
+                assert two.hub.registry.get(f"agent-{n}") is None
+                await way(two, f"agent-{n}")
+
+
+async def test_what_one_hub_has_decided_holds_at_the_other_at_once_over_rest(tmp_path):
+    """People, rules, networks and suspended agents: none is listed as it was before."""
+    async with served(agent_named()) as url, two_hubs(tmp_path, poll_s=3600.0) as (one, two):
+        two.keys["admin"] = one.keys["admin"]
+        await one.add(url)
+        for verb, path, body, seen_at, seen in (
+            ("PUT", "/users/mia", {"role": "publisher"}, "/users", "mia"),
+            ("POST", "/teams", {"name": "hr"}, "/teams", "hr"),
+            ("POST", "/networks", {"what": "10.1.0.0/16"}, "/networks", "10.1.0.0/16"),
+            ("POST", "/policies", {"who": "user:bob", "what": "*"}, "/policies", "user:bob"),
+            ("POST", "/agents/echo:suspend", None, "/agents/echo", "suspended"),
+        ):
+            assert (await one.call(verb, path, body)).status in (200, 201, 204), path
+            assert seen in (await two.call("GET", seen_at)).raw.decode(), seen_at
+
+
+async def test_names_that_there_are_not_do_not_load_the_database(tmp_path):
+    """However many ask at once for agents that are not there, few readings answer all of them."""
+    async with two_hubs(tmp_path, poll_s=3600.0) as (_, two):
+        database: Any = two.hub.db
+        readings: list[str] = []
+        fetch_one = database.fetch_one
+
+        async def counted(sql: str, *values: Any) -> Any:
+            if "FROM changes" in sql:
+                readings.append(sql)
+            return await fetch_one(sql, *values)
+
+        database.fetch_one = counted
+        began_s = time.monotonic()
+        paths = (f"{two.url}/agents/nosuch-{n}/.well-known/agent-card.json" for n in range(100))
+        async with aiohttp.ClientSession(headers={"X-API-Key": two.keys["admin"]}) as http:
+
+            async def status(path: str) -> int:
+                async with http.get(path) as answer:
+                    return answer.status
+
+            found = await asyncio.gather(*map(status, paths))
+        assert set(found) == {404}
+        assert 0 < len(readings) <= 2 + (time.monotonic() - began_s) / LOOK_S
+        assert len(readings) < len(found)
 
 
 async def test_workers_share_a_port(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 
 from accord import Agent, Caller, Context, connect
 from accord.auth import Credentials, scheme
+from accord.client import BadCard
 from accord.model import (
     A2AError,
+    AgentNotFound,
     APIKeySecurityScheme,
-    InvalidParams,
     SecurityScheme,
     TaskNotFound,
     Unauthenticated,
@@ -114,8 +115,10 @@ async def test_a_tenant_at_the_root_is_the_agent_of_that_path():
             assert reply.text == "IT: hi"
             assert (await direct.get(reply.task_id)).id == reply.task_id
         async with connect(url, tenant="nobody") as client:
-            with pytest.raises(InvalidParams, match="no agent 'nobody'"):
+            with pytest.raises(AgentNotFound, match="no agent 'nobody'"):
                 await client.send("hi")
+        with pytest.raises(BadCard, match="no agent is at /itt; did you mean /it/"):
+            await connect(f"{url}/itt")
 
 
 @scheme(

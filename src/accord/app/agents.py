@@ -1,6 +1,6 @@
 """The agents below paths of an app, beside the one at its root."""
 
-from ..auth import Authenticator
+from ..auth import Authenticator, Caller
 from ..engine.skills import AgentDefinition
 from ..operations import Service
 from ..server.http import Router
@@ -8,6 +8,23 @@ from .endpoints import AgentEndpoints, AgentRouter, ServerContext
 from .telemetry import Telemetry
 
 __all__ = ["AgentsBelow"]
+
+
+class _Tenants:
+    """The agents below paths of an app: `Tenants`."""
+
+    def __init__(self) -> None:
+        self.services: dict[str, Service] = {}  # by the last segment of their paths
+
+    async def find(self, name: str) -> Service | None:
+        return self.services.get(name)
+
+    def names(self, caller: Caller) -> list[str]:
+        """Return the names of those whose cards everybody may read."""
+        return [name for name, one in self.services.items() if one.agent.is_card_public]
+
+    def path_of(self, name: str) -> str:
+        return self.services[name].path
 
 
 class AgentsBelow:
@@ -20,7 +37,7 @@ class AgentsBelow:
         self._root = root
         self._context = context
         self._telemetry = telemetry
-        self._tenants: dict[str, Service] = {}
+        self._tenants = _Tenants()
         self._paths: dict[str, str] = {}  # of agents, by their names
 
     @property
@@ -35,7 +52,7 @@ class AgentsBelow:
 
     def check(self, agent: AgentDefinition, path: str) -> None:
         """Raise ValueError if the path is taken."""
-        if path.rpartition("/")[2] in self._tenants or self._app.has_path(f"/{path}"):
+        if path.rpartition("/")[2] in self._tenants.services or self._app.has_path(f"/{path}"):
             raise ValueError(
                 f"the path /{path} is taken, so agent {agent.name!r} can't be there; give it "
                 "another name"
@@ -47,8 +64,8 @@ class AgentsBelow:
         """Serve an agent below a path."""
         router = self.router_for(agent, path, authenticator)
         self._app.routers[f"/{path}"] = router
-        self._tenants[path.rpartition("/")[2]] = router.endpoints.service
-        self._root.tenants = self._tenants.get
+        self._tenants.services[path.rpartition("/")[2]] = router.endpoints.service
+        self._root.tenants = self._tenants
         return router.endpoints
 
     def router_for(
@@ -67,7 +84,7 @@ class AgentsBelow:
         router = self._app.routers.pop(f"/{path}", None)
         if not isinstance(router, AgentRouter):
             return None
-        self._tenants.pop(path.rpartition("/")[2], None)
+        self._tenants.services.pop(path.rpartition("/")[2], None)
         return router.endpoints.agent
 
     def observe(self) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ..engine.skills import Agent, AgentDefinition, definition_of
 from ..files import Files, Giver, open_files
 from ..model import AgentCard, Limits
 from ..net import Guard, egress_words
-from ..operations import Service, Version, served_versions
+from ..operations import Tenants, Version, served_versions
 from ..options import AppOptions, AppPart
 from ..push import Notifier
 from ..server.http import CardEndpoint, Receive, Router, Send
@@ -40,6 +41,19 @@ if TYPE_CHECKING:
 __all__ = ["App"]
 
 _log = logging.getLogger("accord")
+
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def _domain(name: str) -> str:
+    """Return a domain as hosts are compared with it. Raises ValueError for what is none."""
+    found = name.lower().strip(".")
+    if name and not (_DOMAIN.fullmatch(found) and len(found) < 190):
+        raise ValueError(
+            f"grpc_domain={name!r:.200} is not a domain; write it like agents.corp.example"
+        )
+    return found
 
 
 class App(Router):
@@ -89,7 +103,7 @@ class App(Router):
             signer=self._keys if options.sign_card else None,
             jwks=self._keys.jwks if signs else None,
             grpc_port=lambda: self.grpc_port,
-            grpc_domain=options.grpc_domain.lower().strip("."),
+            grpc_domain=_domain(options.grpc_domain),
             address=address,
             giver=giver,
         )
@@ -181,9 +195,9 @@ class App(Router):
         """An endpoint for another card of the agent at the root: as some callers see it."""
         return self._root.card_endpoint(card)
 
-    def find_tenants(self, find: Callable[[str], Service | None]) -> None:
-        """Have `find` say which agent a tenant at the root stands for."""
-        self._service.tenants = find
+    def use_tenants(self, tenants: Tenants) -> None:
+        """Have `tenants` say which agent a tenant at the root stands for."""
+        self._service.tenants = tenants
 
     def _put(
         self,
@@ -360,7 +374,7 @@ class App(Router):
             await send({"type": "lifespan.shutdown.complete"})
 
     async def _open(self) -> None:
-        if self._signs_card:
+        if self._signs_card and not self._keys.need_making:
             _ = self.keyring  # an error now, not with the first card
         check_siblings(self._engine.tasks.store, self.agent.name)
         self._notifications.check()
@@ -369,6 +383,8 @@ class App(Router):
         called = egress_words(self._outgoing.egress_proxy)
         _log.info("webhooks, keys and files that others name: %s", called)
         try:
+            if self._signs_card:
+                _ = self.keyring  # new keys are made beside a database that can be used
             await self._authenticators.open()
             if self.grpc_port is not None:
                 await self._grpc.start()

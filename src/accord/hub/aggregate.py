@@ -80,6 +80,7 @@ class AggregateAgent:
 
     async def list_agents(self, caller: Caller) -> dict[str, Any]:
         """List the agents you may see."""
+        await self._registry.catch_up()
         listed = [
             {"name": one.name, "description": sanitize_text(one.card.description)}
             for one in self._registry.visible_to(caller)
@@ -90,6 +91,7 @@ class AggregateAgent:
         """Find agents by what they should do. Returns the skills that fit, and how well. What the
         agents' makers wrote is below `untrusted`.
         """
+        await self._registry.catch_up()
         found = await self._finder.search(
             caller, query, limit=max(1, min(limit, 50)), with_schema=True
         )
@@ -110,6 +112,7 @@ class AggregateAgent:
         name, _, skill = named.partition("/")
         key = ""
         if not self._relay.is_begun:  # else it was decided before a restart
+            await self._registry.catch_up()
             key, skill = self._permits.permit(name, ctx.caller, skill)
         metadata = {key: v for key, v in (message.metadata or {}).items() if key != "skill"}
         if skill:
@@ -150,6 +153,7 @@ class AggregateAgent:
 
     async def _candidates(self, caller: Caller, text: str) -> list[list[Any]]:
         """Skills this caller may call that fit a text: name, score, and why."""
+        await self._registry.catch_up()
         found = await self._finder.search(caller, text, limit=CHOICES)
         hits = [
             [f"{agent.agent}/{skill.id}", skill.score, sanitize_line(skill.description, 200)]
@@ -186,6 +190,10 @@ class AggregateAgent:
     def _card_for(self, card: AgentCard, caller: Caller) -> AgentCard:
         return msgspec.structs.replace(card, skills=[*card.skills, *self.skills_for(caller)])
 
+    async def catch_up(self) -> None:
+        """Read which agents other hubs have added until now."""
+        await self._registry.catch_up()
+
     def skills_for(self, caller: Caller) -> list[AgentSkill]:
         """Return the skills of all agents that a caller may call, as `agent/skill`."""
         found = []
@@ -212,7 +220,9 @@ class AggregateCard:
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request for the card."""
-        skills = self._aggregate.skills_for(await self._callers.reader(request))
+        reader = await self._callers.reader(request)
+        await self._aggregate.catch_up()
+        skills = self._aggregate.skills_for(reader)
         key = tuple(skill.id for skill in skills)
         found = self._cards.get(key)
         if found is None:

@@ -26,9 +26,10 @@ class EntryNotFound(HubError):
     is_http_level = True
 
     @classmethod
-    def of_agent(cls, name: str) -> "EntryNotFound":
+    def of_agent(cls, name: str, near: str = "") -> "EntryNotFound":
+        hint = f"; did you mean {near!r}?" if near else ""
         return cls(
-            f"there is no agent {name[:80]!r}",
+            f"there is no agent {name[:80]!r}{hint}",
             fix="see which there are with: accord hub list",
         )
 

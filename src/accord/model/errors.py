@@ -18,6 +18,7 @@
     ├── MethodNotFound                   -32601  404
     │   └── MethodNotAllowed             -32601  405
     ├── InvalidParams                    -32602  400
+    │   └── AgentNotFound                -32602  404   *
     ├── Unauthenticated                  -32603  401   *
     ├── PermissionDenied                 -32603  403   *
     ├── TooManyRequests                  -32603  429   *
@@ -32,6 +33,7 @@ from typing import ClassVar
 
 __all__ = [
     "A2AError",
+    "AgentNotFound",
     "BodyTooLarge",
     "ContentTypeNotSupported",
     "ExtendedAgentCardNotConfigured",
@@ -195,6 +197,12 @@ class InvalidParams(A2AError):
     """Invalid parameters."""
 
     code, status, grpc, reason = -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"
+
+
+class AgentNotFound(InvalidParams):
+    """No agent has this name, or none that this caller may see."""
+
+    status, grpc, reason, is_http_level = 404, "NOT_FOUND", "NOT_FOUND", True
 
 
 class Unauthenticated(A2AError):

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .headers import ORDINARY_HEADERS as ORDINARY_HEADERS
     from .service import Admission as Admission
     from .service import Service as Service
+    from .service import Tenants as Tenants
+    from .service import no_agent as no_agent
     from .table import ASSUMED as ASSUMED
     from .table import NEWEST as NEWEST
     from .table import OPERATIONS as OPERATIONS

@@ -1,7 +1,7 @@
 """What every operation works with."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,21 +14,22 @@ from ..files import Address, Given, Giver
 from ..model import (
     FILES,
     AgentCard,
+    AgentNotFound,
     ExtensionSupportRequired,
-    InvalidParams,
     PermissionDenied,
     Unauthenticated,
 )
 from ..observe import NO_TRACE, recorded_trace
 from ..protocol import Codec, CodecChoice
 from ..push import Notifier
+from ..slug import nearest
 from ..store import Namespace
 from .call import Call
 from .headers import recorded_headers
 from .idempotency import IdempotentSends
 from .quota import Quota
 
-__all__ = ["Admission", "Service"]
+__all__ = ["Admission", "Service", "Tenants", "no_agent"]
 
 GRPC_FILES = 3 << 20  # bytes of files in one message: clients take 4 MiB, if nothing is said
 
@@ -38,6 +39,29 @@ class Admission(NamedTuple):
 
     request: Any  # as the operation gets it
     release: Callable[[], None] | None = None  # called when it has ended: its stream, if it has one
+
+
+class Tenants(Protocol):
+    """The agents that share an address. A request names one of them as its tenant."""
+
+    async def find(self, name: str) -> "Service | None":
+        """Return the agent of this name; None if there is none."""
+        ...
+
+    def names(self, caller: Caller) -> Iterable[str]:
+        """Return the names that this caller may know."""
+        ...
+
+    def path_of(self, name: str) -> str:
+        """Return the path that the agent of this name is below."""
+        ...
+
+
+def no_agent(name: str, known: Iterable[str]) -> AgentNotFound:
+    """Return the error for the name of an agent that is not there, with the nearest known one."""
+    near = nearest(name, known)
+    what = f"no agent {name!r:.80} here" + (f"; did you mean {near!r}?" if near else "")
+    return AgentNotFound(what, violations=(("tenant", what),))
 
 
 class Service:
@@ -70,24 +94,23 @@ class Service:
         self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
-        # finds the agent a tenant stands for, where several share an address
-        self.tenants: Callable[[str], Service | None] | None = None
+        self.tenants: Tenants | None = None  # the agents that share its address, if there are any
         # asked before every operation; raises what the caller gets instead
         self.admit: Callable[[str, Call, Any], Awaitable[Admission]] | None = None
         # asked before an upload begins; raises what the caller gets instead
         self.admit_upload: Callable[[Caller], None] | None = None
 
-    def of_tenant(self, request: Any) -> "tuple[Service, Any]":
+    async def of_tenant(self, request: Any, caller: Caller) -> "tuple[Service, Any]":
         """Return the service a request is for, which names its agent as tenant, and the request as
         that one gets it.
 
         Raises:
-            InvalidParams: There is no such agent.
+            AgentNotFound: There is no such agent.
         """
-        found = self.tenants(request.tenant) if self.tenants is not None else None
+        assert self.tenants is not None  # else tenants are the agent's own affair
+        found = await self.tenants.find(request.tenant)
         if found is None:
-            what = f"no agent {request.tenant!r:.80} here"
-            raise InvalidParams(what, violations=(("tenant", what),))
+            raise no_agent(request.tenant, self.tenants.names(caller))
         return found, msgspec.structs.replace(request, tenant="")
 
     def card_for(self, call: Call) -> AgentCard:

@@ -48,6 +48,7 @@ for _cls in _ALL:
 _BY_CODE |= {-31401: Unauthenticated, -31403: PermissionDenied}  # what a2a-go answers
 _BY_REASON |= {"UNAUTHORIZED": PermissionDenied}
 _BY_STATUS |= {502: Unavailable, 504: Unavailable}
+del _BY_STATUS[404]  # by itself it may mean any of several things
 
 
 class EventFrame(msgspec.Struct, frozen=True, gc=False):

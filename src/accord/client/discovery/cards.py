@@ -50,6 +50,7 @@ _REDIRECTS = 3
 _NOT_NOW = (429, 502, 503, 504)
 _KEEP_S = 3600.0
 _DOMAIN = "a2a-protocol.org"  # of the reasons of errors
+_SAID = 300  # characters of what a server says
 
 _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
@@ -60,6 +61,7 @@ Verify: TypeAlias = Callable[[Any, str], Awaitable[Any]]
 
 class _RefusalDetails(msgspec.Struct):
     details: list[dict[str, Any]]
+    message: str = ""
 
 
 class _Refusal(msgspec.Struct):
@@ -200,10 +202,11 @@ async def get_card(
             raise PermissionDenied(
                 f"{safe_url(place)}: the agent refuses these credentials for its card"
             )
-        if _says_no_agent(answer):
+        if (said := _no_agent(answer)) is not None:
             # The card of the host itself is that of another agent, which must not be sent what is
             # for this one.
-            raise BadCard(safe_url(url), "its server says that no agent is there", cause="missing")
+            what = "its server says that no agent is there" + (f": {said}" if said else "")
+            raise BadCard(safe_url(url), what, cause="missing")
         tried.append(f"{safe_url(place)} (HTTP {answer.status})")
         if answer.status in _NOT_NOW:
             not_now = answer
@@ -220,17 +223,18 @@ async def get_card(
     raise BadCard(safe_url(url), what, cause="missing")
 
 
-def _says_no_agent(answer: Response) -> bool:
-    """Return whether a server of several agents says that there is none at an address. Most servers
-    that answer with 404 know nothing of agents.
+def _no_agent(answer: Response) -> str | None:
+    """Return what a server of several agents says if there is none at an address; None for another
+    answer. Most servers that answer with 404 know nothing of agents.
     """
     try:
         error = msgspec.json.decode(answer.body, type=_Refusal).error
     except msgspec.MsgspecError:
-        return False
-    return answer.status == 404 and any(
+        return None
+    is_said = answer.status == 404 and any(
         (one.get("reason"), one.get("domain")) == ("NOT_FOUND", _DOMAIN) for one in error.details
     )
+    return error.message[:_SAID] if is_said else None
 
 
 async def _in_catalog(url: str, http: Http, budget: Budget, tried: list[str]) -> CardFile | None:

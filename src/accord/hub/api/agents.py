@@ -353,19 +353,16 @@ class AgentRoutes:
                 wrong = why_wrong(EntrySettings, merged) or str(lenient.bad_field(error))
                 fix = f"settings are {', '.join(EntrySettings.__struct_fields__)}"
                 raise HubError(f"these settings do not fit: {wrong}", fix=fix) from None
-        if change.card is not msgspec.UNSET:
-            entry = await self._versions.paste(
-                call.principal, entry.name, _raw(change.card), if_revision=if_revision
+        fields = {"visibility": change.visibility, "team": change.team, "settings": settings}
+        if change.card is msgspec.UNSET:
+            changed = await self._registry.change(
+                call.principal, entry.name, if_revision=if_revision, **fields
             )
-            if_revision = None if if_revision is None else entry.revision
-        changed = await self._registry.change(
-            call.principal,
-            entry.name,
-            visibility=change.visibility,
-            team=change.team,
-            settings=settings,
-            if_revision=if_revision,
-        )
+        else:  # all of it or nothing
+            also = self._registry.prepared(call.principal, entry, **fields)
+            changed = await self._versions.paste(
+                entry.name, _raw(change.card), if_revision=if_revision, also=also
+            )
         return self._answer(call, changed)
 
     async def _retire(self, call: ApiCall) -> Any:

@@ -214,8 +214,9 @@ class HubApi:
     async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         raw = request.target.raw.partition("?")[0].removeprefix(PREFIX)
         caller = request.caller = await self._callers.of(request)
-        principal = self._callers.principals.of(caller)
         route, path = self.routes.find(request.target.verb, raw)
+        await self._registry.catch_up()  # what another hub has answered holds here too
+        principal = self._callers.principals.of(caller)
         self._check(route, principal)
         query = {name: values[-1] for name, values in query_of(request.target).items()}
         if self._is_strict and (unknown := sorted(query.keys() - set(route.query))):

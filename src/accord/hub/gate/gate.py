@@ -8,15 +8,15 @@ stored can be read while the agent is away.
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...agent import Agent
 from ...app import AgentRouter, App
 from ...auth import Auth, Caller
 from ...engine.skills import definition_of
-from ...model import A2AError, AgentCard, InvalidParams, SendMessageRequest
-from ...operations import Admission, Call, Service
+from ...model import A2AError, AgentCard, SendMessageRequest
+from ...operations import Admission, Call, Service, no_agent
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
@@ -78,7 +78,7 @@ class Gate:
         self._served: dict[str, _ServedEntry] = {}  # by name
         registry.on_change(self._changed)
         app.mount(PREFIX, self.answer)
-        app.find_tenants(self.service_of)
+        app.use_tenants(self)
 
     # Entries
 
@@ -119,6 +119,20 @@ class Gate:
         found = self._served.get(tenant)
         return found.router.endpoints.service if found is not None else None
 
+    # Tenants
+
+    async def find(self, name: str) -> Service | None:
+        """Return the service of an entry, also of one that another hub added a moment ago."""
+        if name not in self._served:
+            await self._registry.catch_up()
+        return self.service_of(name)
+
+    def names(self, caller: Caller) -> Iterator[str]:
+        return self._registry.names(caller)
+
+    def path_of(self, name: str) -> str:
+        return f"{PREFIX[1:]}/{name}"
+
     async def forget(self) -> None:
         """Delete tasks that have ended, as their entries' settings say: `keep=none` a minute after
         the end, else after `tasks_days`, if that is sooner than the hub's own retention.
@@ -154,7 +168,10 @@ class Gate:
                     f"{place} leaves out the name: give it {place}/ with the slash"
                 )
             caller = await self._callers.of(request)
-            entry, served = self._registry.find(name, caller), self._served.get(name)
+            entry, served = self._registry.get_visible(name, caller), self._served.get(name)
+            if entry is None or served is None:  # another hub may have added it a moment ago
+                await self._registry.catch_up()
+                entry, served = self._registry.find(name, caller), self._served.get(name)
             if served is None:
                 raise EntryNotFound.of_agent(name)
             if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
@@ -201,9 +218,11 @@ class Gate:
     async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Admission:
         """Decide on a call, once for every binding and version, before anything is done."""
         entry = self._registry.get_visible(name, call.caller)
+        if entry is None:  # the same as for a tenant that is not there
+            await self._registry.catch_up()
+            entry = self._registry.get_visible(name, call.caller)
         if entry is None:
-            what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
-            raise InvalidParams(what, violations=(("tenant", what),))
+            raise no_agent(name, self.names(call.caller))
         release = self._limits.take_stream(entry) if operation in _STREAMS else None
         try:
             if operation in _SENDS:

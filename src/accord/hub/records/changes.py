@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 log_ = logging.getLogger("accord.hub")
 
+LOOK_S = 0.01  # between two looks before an answer: many who ask must not load the database
 LOST_S = 10.0  # a hub that could not read its database for so long is not ready
 
 
@@ -106,13 +107,25 @@ class Changes:
             await asyncio.wait({writing})
             raise
 
-    async def sync(self) -> None:
-        """Read what has changed. Those who wait for it at the same time share one reading."""
+    async def catch_up(self) -> None:
+        """Read what other hubs have changed until now, before somebody is told what there is, or
+        that something is not there. However many ask, there are 100 readings a second at most.
+        """
+        if self._db.is_shared:
+            await self.sync(pause_s=LOOK_S)
+
+    async def sync(self, *, pause_s: float = 0.0) -> None:
+        """Read what has changed, so long after the last reading. Those who wait for it at the same
+        time share one reading.
+        """
         self._asked += 1
         mine = self._asked
         async with self._lock:
             if self._answered >= mine:
                 return  # a reading that began after we asked
+            early_s = self._read_s + pause_s - asyncio.get_running_loop().time()
+            if pause_s and early_s > 0:
+                await asyncio.sleep(early_s)
             asked = self._asked
             row = await self._db.fetch_one("SELECT n FROM changes")
             assert row is not None  # the schema has it

@@ -5,14 +5,16 @@ gives today. How entries come in is in `admission.py`, how their cards change in
 how they are in `health.py`.
 """
 
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ...auth import Caller
 from ...model import AgentCard, PermissionDenied, Unauthenticated
+from ...slug import nearest
 from ...store import Sql, SqlRow
 from ..access import Policy, Principal
 from ..errors import Conflict, EntryNotFound, HubError, Outdated
@@ -36,6 +38,7 @@ log_ = logging.getLogger("accord.hub")
 
 Callback: TypeAlias = Callable[[Entry], None]
 
+_HINTS = 1000  # entries that are compared with a wrong name
 _LOOSE = ("pin", "hold", "follow")  # settings for changes, the strictest first
 
 
@@ -79,8 +82,19 @@ class Registry:
         if found is None:
             if self._policy.is_guest(caller):
                 raise Unauthenticated("log in to see more than public agents")
-            raise EntryNotFound.of_agent(name)
+            raise EntryNotFound.of_agent(name, nearest(name, self.names(caller)))
         return found
+
+    async def catch_up(self) -> None:
+        """Read what other hubs have changed until now."""
+        await self._changes.catch_up()
+
+    def names(self, caller: Caller) -> Iterator[str]:
+        """Return names of entries a caller may see, in no order and not all of very many: for a
+        hint at the one that was meant.
+        """
+        some = itertools.islice(self._entries.values(), _HINTS)
+        return (entry.name for entry in some if self.sees(caller, entry))
 
     def visible_to(self, caller: Caller) -> list[Entry]:
         """Return the entries a caller may see, by name."""
@@ -182,6 +196,28 @@ class Registry:
             Outdated: Somebody has.
         """
         entry = self.living(name)
+        work = self.prepared(
+            *(by, entry, if_revision),
+            visibility=visibility,
+            team=team,
+            owner=owner,
+            settings=settings,
+        )
+        await self._changes.write(work)
+        return self._by_id[entry.id]
+
+    def prepared(
+        self,
+        by: Principal,
+        entry: Entry,
+        if_revision: int | None = None,
+        *,
+        visibility: Visibility | None = None,
+        team: str | None = None,
+        owner: str | None = None,
+        settings: EntrySettings | None = None,
+    ) -> Callable[[Change], Coroutine[Any, Any, None]]:
+        """Return what changes an entry within a transaction. What may not be set raises here."""
         if team:
             team_name(team)
         settings = checked(by, settings or entry.settings, entry.settings)
@@ -198,10 +234,9 @@ class Registry:
 
         async def write(db: Change) -> None:
             await self.write(db, entry, if_revision=if_revision, **changed)
-            await self._audit.write(by.name, "agent.change", name, changed, within=db)
+            await self._audit.write(by.name, "agent.change", entry.name, changed, within=db)
 
-        await self._changes.write(write)
-        return self._by_id[entry.id]
+        return write
 
     def _check_loosened(self, entry: Entry, settings: EntrySettings) -> None:
         """Raise PermissionDenied if settings would skip an admin's approval."""

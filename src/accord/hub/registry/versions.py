@@ -1,7 +1,7 @@
 """Cards that change: a changed card becomes a version; what matters in it waits for an admin."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,8 @@ from .registry import Registry, moved
 from .rows import decide, drop_undecided, insert_card, is_taken
 
 __all__ = ["CardVersions", "wanted_name"]
+
+Also: TypeAlias = Callable[[Change], Coroutine[Any, Any, None]]
 
 # How many versions of an entry's card are kept that nobody decided on: they were replaced before,
 # or used at once.
@@ -52,10 +54,15 @@ class CardVersions:
         return await self.take(self._registry.current(entry), found)
 
     async def paste(
-        self, by: Principal, name: str, card: bytes, *, if_revision: int | None = None
+        self,
+        name: str,
+        card: bytes,
+        *,
+        if_revision: int | None = None,
+        also: Also | None = None,
     ) -> Entry:
-        """Take a new card for an entry that has no address of its own. With `if_revision` only if
-        nobody has changed the entry since.
+        """Take a new card for an entry that has no address of its own, and do `also` in the same
+        transaction. With `if_revision` only if nobody has changed the entry since.
 
         Raises:
             Outdated: Somebody has.
@@ -67,10 +74,10 @@ class CardVersions:
         entry = self._registry.current(entry)
         if if_revision not in (None, entry.revision):
             raise Outdated.of_entry(name)
-        return await self.take(entry, found)
+        return await self.take(entry, found, also)
 
-    async def take(self, entry: Entry, found: ReadCard) -> Entry:
-        """Take a card that was read just now: it is used, or it waits."""
+    async def take(self, entry: Entry, found: ReadCard, also: Also | None = None) -> Entry:
+        """Take a card that was read just now: it is used, or it waits. With it do `also`."""
         latest = await self._registry.version(entry, entry.latest)
         now = self._records.db.now_ms()
         if found.sha256 == latest.sha256 and found.signature == latest.signature:
@@ -79,7 +86,9 @@ class CardVersions:
                     "UPDATE cards SET last_ms = ? WHERE agent = ? AND n = ?",
                     *(now, entry.id, latest.n),
                 )
-            return entry
+            if also is not None:
+                await self._records.changes.write(also)
+            return self._registry.by_id(entry.id)
         base = latest if not entry.approved else await self._registry.version(entry, entry.approved)
         changed = differences(
             Side(base.card, entry.card_url, base.signature),
@@ -111,6 +120,8 @@ class CardVersions:
             in_use = version if is_taken else entry.approved
             await drop_undecided(db, entry.id, (version, in_use), UNDECIDED, UNDECIDED_BYTES)
             await self._report_change(db, entry, version, changed, refusal, is_taken=is_taken)
+            if also is not None:
+                await also(db)
 
         await self._records.changes.write(write)
         return self._registry.by_id(entry.id)

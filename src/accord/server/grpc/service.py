@@ -11,7 +11,6 @@ from ...engine.log import Event
 from ...engine.reading import View
 from ...model import (
     A2AError,
-    InvalidParams,
     Limits,
     Message,
     Unauthenticated,
@@ -28,6 +27,7 @@ from ...operations import (
     Version,
     known_version,
     major_minor,
+    no_agent,
     numbers,
 )
 from ...protocol import encoded_size
@@ -176,13 +176,13 @@ class GrpcEndpoint(Endpoint):
                 named = dict(exchange.head.metadata).get(version.grpc_tenant, "")
                 request.tenant = request.tenant or named or self._named_by(exchange.head.authority)
             if request.tenant:
-                try:
-                    service, _ = service.of_tenant(request)
-                except InvalidParams:
+                found = await service.tenants.find(request.tenant)
+                if found is None:
                     # Whose credentials are wrong hears that, as of an agent that is there.
                     if service.authenticator is not None:
-                        await self._caller(exchange, service, operation)
-                    raise
+                        call.caller = await self._caller(exchange, service, operation)
+                    raise no_agent(request.tenant, service.tenants.names(call.caller))
+                service = found
             if observed is not None:
                 observed.begin(operation.name, version.number, service.agent.name)
             if service.authenticator is not None:
@@ -195,11 +195,9 @@ class GrpcEndpoint(Endpoint):
         is_below = self._below and host.endswith(self._below)
         return host.removesuffix(self._below) if is_below else ""
 
-    def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
-        service = self._service
-        if service.tenants is not None and request.tenant:
-            service, request = service.of_tenant(request)
-        return self._perform_at(service, operation, call, request)
+    async def _perform_for_tenant(self, operation: Operation, call: Call, request: Any) -> Any:
+        service, request = await self._service.of_tenant(request, call.caller)
+        return await self._perform_at(service, operation, call, request)
 
     def _is_public(self, service: Service, operation: Operation) -> bool:
         return operation.is_public and service.agent.is_card_public

@@ -62,15 +62,19 @@ class Endpoint:
         """
         service = self._service
         if service.tenants is not None and request.tenant:
-            service, request = service.of_tenant(request)
-            if service.authenticator is not self._service.authenticator:
-                raise Unauthenticated(
-                    f"agent {service.agent.name!r} authenticates its own callers; use the "
-                    "address in its card"
-                )
-            if (base := call.base_url) is not None:
-                call.base_url = partial(_joined, base, service.path)
+            return self._perform_for_tenant(operation, call, request)
         return self._perform_at(service, operation, call, request)
+
+    async def _perform_for_tenant(self, operation: Operation, call: Call, request: Any) -> Any:
+        service, request = await self._service.of_tenant(request, call.caller)
+        if service.authenticator is not self._service.authenticator:
+            raise Unauthenticated(
+                f"agent {service.agent.name!r} authenticates its own callers; use the "
+                "address in its card"
+            )
+        if (base := call.base_url) is not None:
+            call.base_url = partial(_joined, base, service.path)
+        return await self._perform_at(service, operation, call, request)
 
     def _perform_at(
         self, service: Service, operation: Operation, call: Call, request: Any

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
+from ...auth import Caller
 from ...engine import offload
-from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
+from ...model import A2AError, AgentNotFound, Limits, MethodNotAllowed, MethodNotFound
 from ...operations import OPERATIONS, Operation, Service, Version, numbers
 from ...protocol import CodecChoice, RestCodec, text
 from ...protocol.v1 import codec as v1
+from ...slug import nearest
 from .. import request_log
 from ..request import (
     A2A_JSON,
@@ -151,6 +153,10 @@ class Routes:
             return RouteMatch(row, fields)
         return None
 
+    def has_below(self, head: str) -> bool:
+        """Return whether there are paths that begin with this segment."""
+        return head in self._heads
+
     def codec_below(self, path: str) -> RestCodec:
         """The codec for telling somebody that there is no such path: the first to have others that
         begin so.
@@ -220,8 +226,10 @@ class RestEndpoint(HttpEndpoint):
             call = self._call(request)
             try:
                 found = self._routes.find(verb, path, call.version)
-            except MethodNotFound:
+            except MethodNotFound as error:
                 codec = self._routes.codec_below(path)
+                if not isinstance(error, MethodNotAllowed):
+                    self._check_agent(path, call.caller)
                 raise
             codec = found.row.codec
             body = await self._body(request, found.fields)
@@ -271,6 +279,16 @@ class RestEndpoint(HttpEndpoint):
                 request.observed.fail(fault)
             return HttpResponse(500, codec.failure(fault)[1])
         return answer_of(answer, _RestEvents(codec), extra, self._unread)
+
+    def _check_agent(self, path: str, caller: Caller) -> None:
+        """Raise AgentNotFound for a path that would be an agent's, where several share the address:
+        a client that looks for a card there must not take the one of the address itself.
+        """
+        tenants, head = self._service.tenants, path.strip("/").partition("/")[0]
+        if tenants is not None and head.strip(".") == head and not self._routes.has_below(head):
+            near = nearest(unquote(head), tenants.names(caller))
+            hint = f"; did you mean /{tenants.path_of(near)}/?" if near else ""
+            raise AgentNotFound(f"no agent is at /{head[:80]}{hint}")
 
     def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
         status, failure = self._routes.codec_below(request.target.raw).failure(error)
