@@ -85,6 +85,7 @@ class Clients:
         self.events = 0
         self.tries = 0
         self.done: Counter[str] = Counter()
+        self.begun: dict[str, str] = {}  # what they do now: name and last request
         self.accepted: dict[str, str] = {}  # text of a message that was acknowledged: task id
         self._ends: dict[str, str] = {}  # of tasks, as somebody was told
         self._seen: set[str] = set()  # tasks whose id somebody was told
@@ -155,7 +156,9 @@ class Clients:
     async def anything(self, name: str) -> None:
         kinds = [self.once, self.twins, self.talk, self.travel, self.watch, self.call_off]
         doing = self.random.choice([*kinds, self.browse, self.keyless])
+        self.begun[name] = doing.__name__
         await doing(name)
+        del self.begun[name]
         self.done[doing.__name__] += 1
 
     async def once(self, name: str) -> None:

@@ -165,9 +165,12 @@ class Fleet:
                 await self.clients.anything(f"{name}-{n}-{i}")
                 i += 1
 
-        async with asyncio.timeout(seconds + 120), asyncio.TaskGroup() as group:
-            for n in range(width):
-                group.create_task(client(n))
+        try:
+            async with asyncio.timeout(seconds + 120), asyncio.TaskGroup() as group:
+                for n in range(width):
+                    group.create_task(client(n))
+        except TimeoutError:
+            raise Violation(f"not ended two minutes later: {self.clients.begun}") from None
 
     # The transport
 
