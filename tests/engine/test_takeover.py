@@ -4,7 +4,7 @@ nothing is done or told twice.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,9 +19,19 @@ from accord.engine.runs import retention as upkeep
 from accord.engine.runs.posts import Posted
 from accord.model import Message, Part, Role, SendMessageRequest, Unavailable
 from accord.protocol.v1 import codec as v1
-from accord.store.contract import Can, Namespace, PostKind, Record, Wake
+from accord.store.contract import Can, Namespace, PostKind, Record, Row, Wake
 from accord.store.memory import MemoryStore
-from tests.engine.processes import Memory, Process, log_of, message, reaches, text_of, told, until
+from tests.engine.processes import (
+    Memory,
+    Process,
+    log_of,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 from tests.reliability.ways import Refused
 
 
@@ -128,6 +138,58 @@ async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(
             task = await living.send(message("more", task_id=task["id"]))
     assert text_of(task) == "go more", told(task)
     assert calls == ["go", "go", "more"]
+
+
+class Slow(MemoryStore):
+    """A handle whose reads can be made to wait."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.may_read, self.waiting = asyncio.Event(), 0
+        self.may_read.set()
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        self.waiting += 1
+        await self.may_read.wait()
+        self.waiting -= 1
+        return await super().read(after)
+
+
+async def test_a_process_that_is_declared_dead_while_it_resumes_a_task_leaves_it_to_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It calls no function for a task that is no longer its own, and says nothing of a fault."""
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
+    base, agent, calls, go_on = MemoryStore(), Agent("Resumed"), list[str](), asyncio.Event()
+
+    @agent.skill(durable=True)
+    async def work(text: str) -> str:
+        calls.append(text)
+        await go_on.wait()
+        return "done"
+
+    base.is_shared = True
+    dead, slow = base.another(), Slow(base._state)
+    async with serving(agent, slow) as living:
+        async with serving(agent, dead) as first:
+            task = await first.send(message("go", returnImmediately=True))
+            await until(lambda: calls)
+            slow.may_read.clear()
+            dead.kill()
+        await until(lambda: slow.waiting)  # the task is resumed
+        number = slow.replica
+        slow.kill()
+        slow.is_sure = True  # it does not know yet
+        with pytest.raises(Refused):
+            await living.send(message("it notices"))
+        await until(lambda: slow.replica != number)
+        slow.may_read.set()
+        go_on.set()
+        assert (
+            state_of(await reaches(living, task["id"], "TASK_STATE_COMPLETED"))
+            == "TASK_STATE_COMPLETED"
+        )
+    assert "can't be resumed" not in caplog.text
 
 
 # One key, two processes

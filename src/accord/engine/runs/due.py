@@ -98,8 +98,8 @@ class DueTasks:
             entries = await self._tasks.reader.entries(log)
             history = read_history(entries, engine.limits)
             asked = history.question if history is not None else None
-            if log.slot.run is not None:
-                return  # a message was faster
+            if log.slot.run is not None or log.commits.is_lost:
+                return  # a message was faster, or another process goes on
             if history is None or asked is None:
                 log.due_ms = 0
                 log.slot.free()

@@ -241,7 +241,7 @@ class Recovery:
                 history is not None
                 and history.question is not None
                 and history.question.is_watching
-                and log.slot.run is None
+                and _is_free(log)
             ):
                 self.call_again(log, history)
         except (A2AError, *BROKEN):
@@ -283,11 +283,8 @@ class Recovery:
             await log.commits.stored()  # what is read back is only what is stored
             entries = await self._tasks.reader.entries(log)
             history = read_history(entries, self._engine.limits)
-            if log.slot.run is not None or log.state not in (
-                TaskState.SUBMITTED,
-                TaskState.WORKING,
-            ):
-                return True  # a message was faster
+            if not _is_free(log) or log.state not in (TaskState.SUBMITTED, TaskState.WORKING):
+                return True  # a message was faster, or another process goes on
             if history is not None:
                 restore_turns(log, history)
                 log.expired_ms = history.expired_ms
@@ -397,6 +394,11 @@ class Recovery:
         if known is None:
             log.append(Mismatched(since_ms, reason))
         self._retries.append((self._tasks.loop.time() + MISMATCH_RETRY_S, log))
+
+
+def _is_free(log: Log) -> bool:
+    """Whether a task is still ours, and nothing here works on it."""
+    return log.slot.run is None and not log.commits.is_lost
 
 
 def turn_of(history: History, number: int) -> Turn:
