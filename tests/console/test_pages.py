@@ -1,6 +1,7 @@
 """The pages an operator looks at first: what fails, what is slow, what waits, and why."""
 
 import json
+import re
 from pathlib import Path
 
 from playwright.async_api import expect
@@ -57,6 +58,10 @@ async def test_streams_that_are_open_are_drawn_over_time():
         await expect(drawn).to_have_attribute("aria-label", "Open streams: at most 1")
         await expect(drawn.locator("rect")).to_have_count(1)
         await expect(page.locator("[data-tile=open] .figure")).to_have_text("1")
+        await expect(page.locator("[data-tile=open] .ends")).to_contain_text("max 1")
+        await page.goto(f"{server.url}/console/?window=week")
+        first = page.locator("[data-tile=open] .ends span").first
+        await expect(first).to_have_text(re.compile(r"^\d{1,2} \w{3,4}$"))
 
 
 async def test_a_search_looks_at_text_callers_skills_and_errors_and_says_how_far():

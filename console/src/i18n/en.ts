@@ -336,6 +336,7 @@ export const en = {
   "now.per.hour": "{count} an hour",
   "now.per.day": "{count} a day",
   "now.end": "now",
+  "now.top": "max {value}",
   "now.durations": "Durations: the median, and what 95 % stayed within",
   "now.took": "{time}: median {p50}, 95 % within {p95}",
   "now.waiting": "Waiting for a person",

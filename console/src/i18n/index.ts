@@ -53,6 +53,15 @@ export function moment(ms: number): string {
   return new Intl.DateTimeFormat(locale.value, options).format(ms);
 }
 
+/** A past moment in a few letters: the time of day, with the weekday if it was not today; the date if that is long ago. */
+export function dayOrTime(ms: number): string {
+  const isToday = new Date(ms).toDateString() === new Date().toDateString();
+  const time = { hour: "numeric", minute: "2-digit" } as const;
+  const isRecent = Date.now() - ms < 2 * 86_400_000;
+  const options: Intl.DateTimeFormatOptions = isToday ? time : isRecent ? { weekday: "short", ...time } : { month: "short", day: "numeric" };
+  return new Intl.DateTimeFormat(locale.value, options).format(ms);
+}
+
 export function number(value: number): string {
   return new Intl.NumberFormat(locale.value).format(value);
 }

@@ -337,6 +337,7 @@ export const zh: Catalogue = {
   "now.per.hour": "每小时 {count} 个",
   "now.per.day": "每天 {count} 个",
   "now.end": "现在",
+  "now.top": "最高 {value}",
   "now.durations": "耗时：中位数，以及 95% 的任务所用时间的上限",
   "now.took": "{time}：中位数 {p50}，95% 在 {p95} 内",
   "now.waiting": "等待人工处理",

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import * as http from "../api/http";
-import { moment, number, span, t } from "../i18n";
+import { dayOrTime, moment, number, span, t } from "../i18n";
 import { go, me, onChange, query } from "../state";
 import { Link, Segments, Skeleton, State, Trouble } from "../ui/elements";
 import { usePolled } from "../ui/polled";
@@ -186,8 +186,8 @@ function placesOf(agents: string[]): string {
 const WIDTH = 240;
 const HEIGHT = 64;
 
-/** A chart over the time that is shown, which it names below. */
-function Chart({ buckets, label, children }: { buckets: http.Bucket[]; label: string; children: ComponentChildren }) {
+/** A chart over the time that is shown. The line below it names the first moment and the value of the upper line. */
+function Chart({ buckets, label, top, children }: { buckets: http.Bucket[]; label: string; top: string; children: ComponentChildren }) {
   return (
     <>
       <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
@@ -197,7 +197,8 @@ function Chart({ buckets, label, children }: { buckets: http.Bucket[]; label: st
         {children}
       </svg>
       <div class="ends soft" aria-hidden="true">
-        <span>{moment(buckets[0]?.at ?? 0)}</span>
+        <span>{dayOrTime(buckets[0]?.at ?? 0)}</span>
+        {top && <span>{t("now.top", { value: top })}</span>}
         <span>{t("now.end")}</span>
       </div>
     </>
@@ -206,13 +207,13 @@ function Chart({ buckets, label, children }: { buckets: http.Bucket[]; label: st
 
 /** How many tasks ended in each piece of time, those that failed below in red. */
 function Bars({ buckets, width, isFailures }: { buckets: http.Bucket[]; width: number; isFailures?: boolean }) {
-  const most = Math.max(1, ...buckets.map((one) => (isFailures ? one.failed : one.ended)));
+  const most = Math.max(0, ...buckets.map((one) => (isFailures ? one.failed : one.ended)));
   const total = buckets.reduce((sum, one) => sum + one.ended, 0);
   const failed = buckets.reduce((sum, one) => sum + one.failed, 0);
   const step = WIDTH / Math.max(1, buckets.length);
   const tall = (n: number) => (n ? Math.max(2, (n / most) * (HEIGHT - 2)) : 0);
   return (
-    <Chart buckets={buckets} label={t("now.chart", { total: number(total), failed: number(failed) })}>
+    <Chart buckets={buckets} label={t("now.chart", { total: number(total), failed: number(failed) })} top={most ? number(most) : ""}>
       {buckets.map((one, i) => {
         const height = isFailures ? 0 : tall(one.ended);
         const bad = tall(one.failed);
@@ -233,7 +234,7 @@ function Open({ buckets, width, of }: { buckets: http.Bucket[]; width: number; o
   const most = Math.max(0, ...buckets.map((one) => one[of]));
   const step = WIDTH / Math.max(1, buckets.length);
   return (
-    <Chart buckets={buckets} label={t(`now.${of}.chart`, { count: number(most) })}>
+    <Chart buckets={buckets} label={t(`now.${of}.chart`, { count: number(most) })} top={most ? number(most) : ""}>
       {buckets.map((one, i) => {
         if (!one[of]) return null;
         const height = Math.max(2, (one[of] / most) * (HEIGHT - 2));
@@ -257,7 +258,7 @@ function Durations({ buckets }: { buckets: http.Bucket[] }) {
   const y = (ms: number) => HEIGHT - 2 - ((scale(ms) - bottom) / (top - bottom)) * (HEIGHT - 4);
   const step = WIDTH / Math.max(1, buckets.length);
   return (
-    <Chart buckets={buckets} label={t("now.durations")}>
+    <Chart buckets={buckets} label={t("now.durations")} top={known.length ? span(Math.max(...known)) : ""}>
       {buckets.map(({ at, p50, p95 }, i) => {
         if (p50 === null || p95 === null) return null;
         return (
