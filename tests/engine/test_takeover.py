@@ -437,6 +437,67 @@ async def test_a_task_that_cannot_be_read_costs_no_other_its_readers() -> None:
         damaged.cancel()
 
 
+class Slow(MemoryStore):
+    """A handle whose answers come when a test lets them."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.gates = {name: asyncio.Event() for name in ("read", "load")}
+        self.held: set[str] = set()
+        for gate in self.gates.values():
+            gate.set()
+
+    async def _answer(self, name: str) -> None:
+        if not self.gates[name].is_set():
+            self.held.add(name)
+            await self.gates[name].wait()
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        rows = await super().read(after)
+        await self._answer("read")
+        return rows
+
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
+        record = await super().load(namespace, task_id, watch=watch)
+        await self._answer("load")
+        return record
+
+
+async def test_who_begins_to_read_as_the_last_reader_leaves_misses_nothing() -> None:
+    """The store wakes once for what it has written: no second wake-up tells the next reader."""
+    base, agent, go_on = MemoryStore(), Agent("Works"), asyncio.Event()
+
+    @agent.skill
+    async def work(text: str) -> str:
+        await go_on.wait()
+        return text
+
+    base.is_shared = True
+    slow = Slow(base._state)
+    async with (
+        asyncio.timeout(10),
+        serving(agent, base.another()) as one,
+        serving(agent, slow) as other,
+    ):
+        task_id = (await one.send(message("go", returnImmediately=True)))["id"]
+        first = await other.subscribed(task_id)
+        slow.gates["load"].clear()
+        second = asyncio.create_task(other.subscribed(task_id))
+        await until(lambda: "load" in slow.held)  # the task as it was before its end
+        slow.gates["read"].clear()
+        go_on.set()
+        await until(lambda: "read" in slow.held)
+        first.cancel()
+        views = other.app._engine.tasks.views
+        await until(lambda: views.open == 0)
+        slow.gates["load"].set()
+        reading = await second
+        slow.gates["read"].set()
+        assert (await reading)[-1].is_final
+
+
 async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> (  # noqa: E501
     None
 ):

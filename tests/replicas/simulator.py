@@ -157,7 +157,7 @@ class Remote:
         self.cut_until_s = 0.0  # nothing gets through until then
         self._wake: Wake = lambda tasks: None
         self._polling: asyncio.Task[None] | None = None
-        self._watched: set[int] = set()
+        self._watched: dict[int, int] = {}  # tasks, with the position they were last seen at
         self.watched_s: dict[int, float] = {}  # when a task was last watched: somebody was to read
 
     @property
@@ -243,14 +243,26 @@ class Remote:
             )
 
     async def _poll(self) -> None:
+        """Look for what no wake-up reported. As on PostgreSQL the answer takes its time, and what
+        was reported once is not reported again.
+        """
         while True:
             await asyncio.sleep(POLL_S)
-            if not self.is_cut:
-                posts = self._do(self.inner.unread_posts(None))
-                self._wake({*self._watched, *(post.task for post in posts)})
+            asked = list(self._watched)
+            await self._travel()
+            if self.is_cut:
+                continue
+            ends = self._do(self.inner.ends(asked))
+            posts = self._do(self.inner.unread_posts(None))
+            await self._travel()
+            known = self._watched
+            grown = {key: end.pos for key, end in ends.items() if known.get(key, end.pos) < end.pos}
+            self._watched |= grown
+            self._wake({*grown, *(post.task for post in posts)})
 
     async def rejoin(self) -> None:
         await self._call(self.inner.rejoin)
+        self._watched.clear()  # the next number watches nothing yet
         self.beaten_s = self._world.loop.time()
 
     async def close(self) -> None:
@@ -275,7 +287,7 @@ class Remote:
     async def claim(self, namespace: Namespace, task_id: str, **how: Any) -> Record | None:
         record = await self._call(lambda: self.inner.claim(namespace, task_id, **how))
         if record is not None and how.get("watch") and record.owner not in (0, self.replica):
-            self._watch(record.key)
+            self._watch(record)
         return record
 
     async def unclaim(self, key: int, pos: int) -> None:
@@ -295,15 +307,16 @@ class Remote:
     ) -> Record | None:
         record = await self._call(lambda: self.inner.load(namespace, task_id, watch=watch))
         if watch and record is not None:
-            self._watch(record.key)
+            self._watch(record)
         return record
 
-    def _watch(self, key: int) -> None:
-        self._watched.add(key)
-        self.watched_s[key] = self._world.loop.time()
+    def _watch(self, record: Record) -> None:
+        self._watched.setdefault(record.key, record.pos)
+        self.watched_s[record.key] = self._world.loop.time()
 
     async def unwatch(self, tasks: Collection[int]) -> None:
-        self._watched.difference_update(tasks)
+        for key in tasks:
+            self._watched.pop(key, None)
         await self._call(lambda: self.inner.unwatch(tasks))
 
     async def read(self, after: Mapping[int, int]) -> list[Row]:

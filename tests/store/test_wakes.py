@@ -75,3 +75,89 @@ async def test_polling_goes_on_soon_after_a_database_that_was_slow(
         wakes.start()
         await is_again.wait()
     assert looks[1] - looks[0] < 4 * slow_s
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll often, and listen to nothing."""
+    monkeypatch.setattr(wake, "FAST_POLL_S", 0.01)
+    monkeypatch.setattr(wake, "POLL_S", 0.02)
+    monkeypatch.setattr(Wakes, "_listen", lambda self: asyncio.sleep(0))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_task_that_is_watched_while_the_database_answers_is_not_forgotten() -> None:
+    """Without NOTIFY nothing else finds what its owner writes: its reader would wait for ever."""
+    woken: list[Collection[int] | None] = []
+    is_woken = asyncio.Event()
+    stored = {10: 1, 11: 1}
+    looks = 0
+
+    async def query(sql: str, *values: Any) -> list[Any]:
+        nonlocal looks
+        if "posts" in sql:
+            return []
+        looks += 1
+        found = [(key, stored[key]) for key in values[0]]
+        if looks == 1:
+            wakes.watched[11] = 1  # a claim is answered now
+        elif looks == 3:
+            stored[11] = 2  # its owner has written
+        return found
+
+    def wake_up(tasks: Collection[int] | None) -> None:
+        woken.append(tasks)
+        if tasks is not None and 11 in tasks:
+            is_woken.set()
+
+    async with waking(query, wake_up) as wakes:
+        wakes.watched[10] = 1
+        wakes.start()
+        await is_woken.wait()
+    assert woken == [{11}]  # and nothing was taken for lost
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_was_found_is_reported_though_the_look_for_posts_fails() -> None:
+    """The next look would find nothing new."""
+    is_woken = asyncio.Event()
+
+    async def query(sql: str, *values: Any) -> list[Any]:
+        if "posts" in sql:
+            raise TimeoutError
+        return [(key, 2) for key in values[0]]
+
+    def wake_up(tasks: Collection[int] | None) -> None:
+        assert tasks == {10}
+        is_woken.set()
+
+    async with waking(query, wake_up) as wakes:
+        wakes.watched[10] = 1
+        wakes.start()
+        await is_woken.wait()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_task_that_a_failover_has_lost_is_found_when_it_comes_back() -> None:
+    woken: list[Collection[int] | None] = []
+    is_woken = asyncio.Event()
+    stored = {10: 2}
+
+    async def query(sql: str, *values: Any) -> list[Any]:
+        if "posts" in sql:
+            return []
+        return [(key, stored[key]) for key in values[0] if key in stored]
+
+    def wake_up(tasks: Collection[int] | None) -> None:
+        woken.append(tasks)
+        if tasks is None:
+            stored[10] = 1
+        else:
+            is_woken.set()
+
+    async with waking(query, wake_up) as wakes:
+        wakes.watched[10] = 2
+        del stored[10]
+        wakes.start()
+        await is_woken.wait()
+    assert woken == [None, {10}]

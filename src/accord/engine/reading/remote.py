@@ -137,8 +137,11 @@ class RemoteTails:
                 asked = {key: tail.pos for key, tail in tails.items()}
                 rows = await self._store.read(asked)
                 for key, tail in tails.items():
-                    # Else the task has become ours since.
-                    if tail.log is None and tail.pos == asked[key]:
+                    if tail.slot.tail is not tail or (tail.log is None and tail.pos != asked[key]):
+                        # What was read is no use any more. Who reads the task now may not have it,
+                        # and is not woken again for it.
+                        self._look_again({key})
+                    elif tail.log is None:  # else the task has become ours since
                         await self._extend(tail, [row for row in rows if row.task == key])
             except Exception:
                 self._look_again(woken)

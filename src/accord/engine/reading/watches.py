@@ -124,6 +124,7 @@ class Watches:
         except A2AError:  # meanwhile we are woken for nothing, which harms nobody
             for key in keys:
                 self.end_later(key)
-        self._finished = self._begun
-        if not self._loading:
-            self._ended.clear()
+        finally:
+            self._finished = self._begun
+            if not self._loading:
+                self._ended.clear()

@@ -221,26 +221,34 @@ class Wakes:
         return False
 
     async def _look(self) -> None:
-        schema = self._options.schema
+        await self._look_at_watched()
+        is_due = not self.is_notified or time.monotonic() - self._posts_s >= POSTS_S
+        if is_due and (posted := await self._posted()):
+            self._wake(posted)
+
+    async def _look_at_watched(self) -> None:
+        """Wake who reads tasks that have grown. Tasks that are watched while the database answers
+        are left to the next look.
+        """
+        if not (asked := list(self.watched)):
+            return
+        rows = await self._query(
+            f"SELECT key, pos FROM {self._options.schema}.tasks WHERE key = ANY ($1::bigint[])",
+            asked,
+        )
+        there = dict(rows)
         changed: set[int] = set()
-        if self.watched:
-            rows = await self._query(
-                f"SELECT key, pos FROM {schema}.tasks WHERE key = ANY ($1::bigint[])",
-                list(self.watched),
-            )
-            there = dict(rows)
-            if any(there.get(key, 0) < pos for key, pos in self.watched.items()):
-                # Gone, or shorter: a failover may have lost what was stored last.
-                self._wake(None)
-            for key, pos in there.items():
-                if self.watched.get(key, pos) != pos:
-                    self.watched[key] = pos
-                    changed.add(key)
-            for key in [key for key in self.watched if key not in there]:
-                del self.watched[key]
-        if not self.is_notified or time.monotonic() - self._posts_s >= POSTS_S:
-            changed |= await self._posted()
-        if changed:
+        is_shorter = False
+        for key in asked:
+            pos = there.get(key, 0)  # 0: it is gone, and may come back
+            seen = self.watched.get(key, pos)
+            if pos != seen:
+                self.watched[key] = pos
+                changed.add(key)
+                is_shorter |= pos < seen
+        if is_shorter:  # a failover may have lost what was stored last
+            self._wake(None)
+        elif changed:
             self._wake(changed)
 
     async def _posted(self) -> set[int]:
