@@ -28,7 +28,7 @@ def test_find_probe_and_check(tmp_path, monkeypatch):
             return done.output
 
         hub("add", echo)
-        assert "it-desk is added" in hub("add", "--file", "catalog.json")
+        assert "it-desk is added" in hub("add", "--from", "catalog.json")
         found = hub("find", "reset password", "--takes", "text/plain").splitlines()
         assert (found[0].split()[0], found[1].split()[0]) == ("it-desk", "reset_password")
         assert hub("find", "knit a sweater") == "no agent fits\n"
