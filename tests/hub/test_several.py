@@ -20,7 +20,7 @@ from accord.console import BrowserSessions
 from accord.hub import RestClient
 from accord.hub.records.changes import LOOK_S
 from accord.hub.rest import KEY_FILE
-from accord.model import ArtifactUpdate, TaskState, TooManyRequests, Unavailable
+from accord.model import ArtifactUpdate, TaskState, TooManyRequests, Unauthenticated, Unavailable
 from accord.net.breaker import FAILURES
 from tests import postgres
 from tests.hub.hubs import Desk, agent_named, hub_at, serving_card
@@ -359,19 +359,51 @@ async def test_what_one_hub_has_decided_holds_at_the_other_at_once_over_rest(tmp
             assert seen in (await two.call("GET", seen_at)).raw.decode(), seen_at
 
 
+def readings_of(desk: Desk) -> list[str]:
+    """Return a list that grows whenever a hub looks for changes of others."""
+    database: Any = desk.hub.db
+    readings: list[str] = []
+    fetch_one = database.fetch_one
+
+    async def counted(sql: str, *values: Any) -> Any:
+        if "FROM changes" in sql:
+            readings.append(sql)
+        return await fetch_one(sql, *values)
+
+    database.fetch_one = counted
+    return readings
+
+
+async def test_who_has_no_valid_key_has_nothing_read(tmp_path):
+    """Neither for a name that there is nor for another: the time would show which there are."""
+    async with (
+        served(agent_named()) as url,
+        two_hubs(tmp_path, poll_s=3600.0, grpc_port=0, guests="off") as (one, _),
+    ):
+        await one.add(url, name="hidden", visibility="private")
+        readings = readings_of(one)
+        wrong = {"X-API-Key": one.keys["admin"][:-1] + "?"}
+        for name in ("hidden", "absent"):
+            for binding in ("JSONRPC", "HTTP+JSON", "GRPC"):
+                async with connect(
+                    one.url, tenant=name, binding=binding, version="1.0", headers=wrong
+                ) as client:
+                    readings.clear()  # of the hub's own card, which is for everybody
+                    with pytest.raises(Unauthenticated):
+                        await client.get("t1")
+                    assert readings == [], (name, binding)
+            async with (
+                aiohttp.ClientSession(headers=wrong) as http,
+                http.get(f"{one.url}/agents/{name}/tasks/t1") as answer,
+            ):
+                assert answer.status == 401
+            assert readings == [], name
+
+
 async def test_names_that_there_are_not_do_not_load_the_database(tmp_path):
     """However many ask at once for agents that are not there, few readings answer all of them."""
     async with two_hubs(tmp_path, poll_s=3600.0) as (_, two):
-        database: Any = two.hub.db
-        readings: list[str] = []
-        fetch_one = database.fetch_one
-
-        async def counted(sql: str, *values: Any) -> Any:
-            if "FROM changes" in sql:
-                readings.append(sql)
-            return await fetch_one(sql, *values)
-
-        database.fetch_one = counted
+        readings = readings_of(two)
         began_s = time.monotonic()
         paths = (f"{two.url}/agents/nosuch-{n}/.well-known/agent-card.json" for n in range(100))
         async with aiohttp.ClientSession(headers={"X-API-Key": two.keys["admin"]}) as http:

@@ -16,6 +16,9 @@ class _Tenants:
     def __init__(self) -> None:
         self.services: dict[str, Service] = {}  # by the last segment of their paths
 
+    def service_of(self, name: str) -> Service | None:
+        return self.services.get(name)
+
     async def find(self, name: str) -> Service | None:
         return self.services.get(name)
 

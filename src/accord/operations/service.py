@@ -44,8 +44,12 @@ class Admission(NamedTuple):
 class Tenants(Protocol):
     """The agents that share an address. A request names one of them as its tenant."""
 
+    def service_of(self, name: str) -> "Service | None":
+        """Return the agent of this name if this process knows it already."""
+        ...
+
     async def find(self, name: str) -> "Service | None":
-        """Return the agent of this name; None if there is none."""
+        """Return the agent of this name; None if there is none. This may read the store."""
         ...
 
     def names(self, caller: Caller) -> Iterable[str]:

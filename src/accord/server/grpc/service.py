@@ -176,11 +176,13 @@ class GrpcEndpoint(Endpoint):
                 named = dict(exchange.head.metadata).get(version.grpc_tenant, "")
                 request.tenant = request.tenant or named or self._named_by(exchange.head.authority)
             if request.tenant:
+                is_known = service.tenants.service_of(request.tenant) is not None
+                if not is_known and service.authenticator is not None:
+                    # Whose credentials are wrong hears that, as of an agent that is there, and as
+                    # soon: the time of the answer must not show which names there are.
+                    call.caller = await self._caller(exchange, service, operation)
                 found = await service.tenants.find(request.tenant)
                 if found is None:
-                    # Whose credentials are wrong hears that, as of an agent that is there.
-                    if service.authenticator is not None:
-                        call.caller = await self._caller(exchange, service, operation)
                     raise no_agent(request.tenant, service.tenants.names(call.caller))
                 service = found
             if observed is not None:
