@@ -2,15 +2,18 @@
 
 import difflib
 import hashlib
+import heapq
 import re
 import unicodedata
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, pairwise
 
 __all__ = ["nearest", "slug_of"]
 
 _OTHER = re.compile(r"[^a-z0-9]+")
-_COMPARED = 500  # names: strangers may ask for any name, and each comparison takes time
+# Strangers may ask for any name, and comparing takes time: how long a name may be to have a hint,
+# how many known ones are looked at, and how many of those are compared letter by letter.
+_LONGEST, _KNOWN, _COMPARED = 200, 500, 20
 _WRITTEN = {"Lu", "Ll", "Lt", "Lm", "Lo", "Nd"}  # Unicode categories of letters and digits
 
 
@@ -35,9 +38,20 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return the name that was probably meant; empty if none is like it. Of very many names not all
     are compared.
     """
-    alike = (one for one in known if abs(len(one) - len(name)) <= 1 + len(name) // 2)
-    found = difflib.get_close_matches(name, islice(alike, _COMPARED), n=1, cutoff=0.5)
+    if len(name) > _LONGEST:
+        return ""
+    pairs = _pairs(name)
+    near = (one for one in known if abs(len(one) - len(name)) <= 1 + len(name) // 2)
+    alike = heapq.nlargest(
+        _COMPARED, islice(near, _KNOWN), key=lambda one: len(pairs & _pairs(one))
+    )
+    found = difflib.get_close_matches(name, alike, n=1, cutoff=0.5)
     return found[0] if found else ""
+
+
+def _pairs(name: str) -> set[tuple[str, str]]:
+    """Return the pairs of letters that stand side by side in a name."""
+    return set(pairwise(name))
 
 
 def _is_of_another_script(char: str) -> bool:

@@ -17,6 +17,7 @@ from accord.model import (
     TaskNotFound,
     Unauthenticated,
 )
+from accord.slug import nearest
 from tests.cli.shell import accord, found, served
 
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
@@ -87,6 +88,15 @@ def test_a_name_in_paths(name, slug):
     assert Agent(name).slug == slug
 
 
+@pytest.mark.parametrize(("name", "read"), [("x" * 201, 0), ("agent-10-of-hr", 501)])
+def test_a_hint_at_a_name_costs_little(name, read):
+    """Strangers choose the name, and may send megabytes; of many names not all are compared."""
+    names = [f"agent-{n}-of-it" for n in range(10, 99)] * 100
+    known = iter(names)
+    assert nearest(name, known) == ("agent-10-of-it" if read else "")
+    assert len(names) - len(list(known)) <= read
+
+
 async def test_the_root_says_which_there_are():
     """Whoever knows the address alone finds the agents below it."""
     app = named("HR").app(beside=[named("IT")])
@@ -119,6 +129,20 @@ async def test_a_tenant_at_the_root_is_the_agent_of_that_path():
                 await client.send("hi")
         with pytest.raises(BadCard, match="no agent is at /itt; did you mean /it/"):
             await connect(f"{url}/itt")
+
+
+async def test_a_path_of_a_version_without_tenants_is_not_there_below_one():
+    """A2A 0.3 reads its card at `/v1/card`; of a tenant there is none, whatever the verb."""
+    app = named("HR").app(beside=[named("IT")])
+    async with app.serving() as url, aiohttp.ClientSession() as http:
+        for verb, path, status in (
+            ("GET", "nobody/v1/card", 404),
+            ("GET", "nobody/card", 404),
+            ("PUT", "nobody/tasks/1", 405),
+        ):
+            async with http.request(verb, f"{url}/{path}") as answer:
+                assert (answer.status, answer.headers.get("Allow", "GET")) == (status, "GET")
+                assert "takes GET, not GET" not in await answer.text()
 
 
 @scheme(

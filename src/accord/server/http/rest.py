@@ -138,9 +138,13 @@ class Routes:
             verbs = self._by_shape.get(shape)
             if verbs is None:
                 continue
-            rows = verbs.get(verb, [])
             if tenant is not None:
-                rows = [row for row in rows if row.version.has_tenants]
+                verbs = {
+                    known: some
+                    for known, rows in verbs.items()
+                    if (some := [row for row in rows if row.version.has_tenants])
+                }
+            rows = verbs.get(verb, [])
             if not rows:
                 allowed += [known for known in verbs if known not in allowed]
                 continue
