@@ -354,7 +354,7 @@ class Api:
                 count += 1
                 if names := lost(event.data, _frames(codec, event, record, artifacts)):
                     missing[event.seq] = names
-            after = rows[-1].pos + rows[-1].data.count(b"\n")
+            after = rows[-1].end
         return {"events": count, "isAll": after >= record.pos, "lost": missing}
 
     async def _event(self, record: Record, seq: int) -> tuple[LogEvent, list[str]]:
@@ -369,7 +369,7 @@ class Api:
                 _note(event, artifacts)
                 if event.seq == seq:
                     return event, artifacts
-            after = rows[-1].pos + rows[-1].data.count(b"\n")
+            after = rows[-1].end
         raise MethodNotFound(f"event {seq} of this task is no longer kept")
 
     async def part(self, request: HttpRequest, path: str) -> HttpResponse:

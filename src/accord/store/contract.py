@@ -34,6 +34,7 @@ __all__ = [
     "CommitFailed",
     "ConversationState",
     "Create",
+    "Ended",
     "Fenced",
     "Idempotency",
     "Item",
@@ -222,6 +223,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     # When the row before it was committed, if this is the first that `read` returns of a task;
     # 0: not known. A reader notices by it that the store has lost commits, with a failover.
     before_ms: int = 0
+
+    @property
+    def end(self) -> int:
+        """Return the position of its last entry."""
+        return self.pos + self.data.count(b"\n")
 
 
 class LogEnd(NamedTuple):

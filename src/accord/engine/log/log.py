@@ -64,7 +64,7 @@ log_ = logging.getLogger("accord")
 
 SNAPSHOT_AFTER = 64 << 10
 
-WORKED_ON = (TaskState.SUBMITTED, TaskState.WORKING)
+WORKED_ON = (TaskState.SUBMITTED, TaskState.WORKING)  # neither waiting for the client nor over
 
 
 class Log:

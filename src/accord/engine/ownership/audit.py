@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ...model import TaskState
 from ...store import Namespace
-from ..log import Log
+from ..log import WORKED_ON, Log
 from .slot import TaskSlot
 from .state import SlotState
 
@@ -91,5 +90,5 @@ def _is_left(slot: TaskSlot) -> bool:
         and log is not None
         and slot.run is None
         and not slot.pins
-        and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
+        and log.state in WORKED_ON
     )

@@ -49,7 +49,7 @@ class Reader:
         pos = 0
         while piece := await self._store.read({log.key: pos}):
             rows += piece
-            pos = piece[-1].pos + piece[-1].data.count(b"\n")
+            pos = piece[-1].end
         log.size = max(log.size, sum(len(row.data) for row in rows))
         return list(entries_of(rows, log.ids))
 
@@ -64,13 +64,7 @@ class Reader:
             made: Snapshot = await log.commits.stored(log.snapshot(history_length))
             return made
         record = await self._store.load(namespace, task_id)
-        return (
-            await read_snapshot(
-                record, history_length, self._stored_limits, is_trusted=self._store.is_volatile
-            )
-            if record is not None
-            else None
-        )
+        return await self.shown(record, history_length) if record is not None else None
 
     async def page(self, query: Query) -> Page:
         self._check_open()
@@ -162,7 +156,7 @@ class Reader:
             if not pos and rows[0].pos != 1:
                 return snapshot  # purged
             await offload(sum(len(row.data) for row in rows), scan.take, rows)
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+            pos = rows[-1].end
         if not scan.is_whole:
             return snapshot  # purged, perhaps while it was read
         return msgspec.structs.replace(snapshot, timeline=await offload(scan.size, scan.timeline))
@@ -176,7 +170,7 @@ class Reader:
             for event in events_of(rows, Ids(task_id, context_id)):
                 if event.seq > seq:
                     yield event
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+            pos = rows[-1].end
 
     async def shown_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
         """Return the snapshot of a stored task at a position of its log.
@@ -186,19 +180,15 @@ class Reader:
         # The stored snapshot is newer than the position. Rebuild the task from its first entry.
         if record.pos > pos and record.snap > pos:
             rows = await self._store.read({record.key: 0})
-            while rows and rows[-1].pos + rows[-1].data.count(b"\n") < pos:
-                more = await self._store.read(
-                    {record.key: rows[-1].pos + rows[-1].data.count(b"\n")}
-                )
+            while rows and rows[-1].end < pos:
+                more = await self._store.read({record.key: rows[-1].end})
                 if not more:
                     break
                 rows += more
             if rows and rows[0].pos == 1:
                 record = msgspec.structs.replace(record, snap=0, head=b"", artifacts=b"", rows=rows)
         if record.pos <= pos or record.snap > pos:
-            return await read_snapshot(
-                record, history_length, self._stored_limits, is_trusted=self._store.is_volatile
-            )
+            return await self.shown(record, history_length)
         fold, parts = await offload(record.size, read_task, record, self._stored_limits, pos)
         # Numbers have no gaps, and the rows after the snapshot may begin behind the position.
         events = events_of(record.rows, Ids(record.id, record.context_id))

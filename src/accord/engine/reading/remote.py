@@ -220,7 +220,7 @@ class RemoteTails:
         pos = known[0].pos - 1 if known else 0
         while known and (rows := await self._store.read({tail.slot.key: pos})):
             for row in rows:
-                pos = row.pos + row.data.count(b"\n")
+                pos = row.end
                 if next(left, None) != KnownRow(pos, row.seq, row.at_ms):
                     return kept
                 kept = KnownRow(pos, row.seq, row.at_ms)

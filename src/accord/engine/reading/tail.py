@@ -174,7 +174,7 @@ class Tail:
                     artifact_id = event_of(event.data).artifact.artifact_id  # type: ignore[union-attr]  # the state says it is one
                     if artifact_id not in self.artifacts:
                         self.artifacts.append(artifact_id)
-            end = row.pos + row.data.count(b"\n")
+            end = row.end
             self._know(end, row)
             self.extend(events, end)
 

@@ -103,7 +103,7 @@ class Views:
             shown = [event for event in events if event.pos <= of.pos]
             if any(turn in event.answers or turn in event.refuses for event in shown):
                 return True
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+            pos = rows[-1].end
         return state_of(of.state) in FINAL
 
     async def turn_of(self, of: Log | Record, post: int) -> int:
@@ -225,7 +225,7 @@ class Views:
         while rows := await self._store.read({tail.slot.key: pos}):
             if events := list(events_of(rows, tail.ids)):
                 return events
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")  # nothing in there that can be seen
+            pos = rows[-1].end  # nothing in there that can be seen
         return []
 
     async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:

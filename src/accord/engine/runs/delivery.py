@@ -18,6 +18,7 @@ from ...model import (
 from ...store import Idempotency, Namespace, ReceivedPost
 from ..durable import History, read_history
 from ..log import (
+    WORKED_ON,
     Answered,
     Asked,
     Entry,
@@ -135,7 +136,7 @@ class Delivery:
         elif log.sleeps:
             turn = add()
             log.slot.free()  # it waits in the log: its function sleeps on
-        elif log.state in (TaskState.SUBMITTED, TaskState.WORKING):  # its run is tried again later
+        elif log.state in WORKED_ON:  # its run is tried again later
             turn = add()
             log.inbox.append(turn)
         elif recorded is not None and (asked := recorded[0].question) is not None:

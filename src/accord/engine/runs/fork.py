@@ -130,7 +130,7 @@ class Forks:
         pos = 0
         while piece := await store.read({record.key: pos}):
             rows += piece
-            pos = piece[-1].pos + piece[-1].data.count(b"\n")
+            pos = piece[-1].end
         if not rows or rows[0].pos != 1:
             raise _not_forked(task_id, "its log was purged (see `events` in the retention)")
         return record, rows, skill

@@ -12,7 +12,18 @@ from ...net import backoff_s
 from ...pump import Pump
 from ...store import FOREVER_MS, Can, Record
 from ..durable import History, read_history
-from ..log import FORMAT, Asked, AskExpired, Attempt, Created, Log, Mismatched, Numbered, Turn
+from ..log import (
+    FORMAT,
+    WORKED_ON,
+    Asked,
+    AskExpired,
+    Attempt,
+    Created,
+    Log,
+    Mismatched,
+    Numbered,
+    Turn,
+)
 from ..ownership import OwnershipAudit
 from .lifecycle import State
 from .messages import set_status
@@ -116,7 +127,7 @@ class Recovery:
         """
         if (
             log.slot.run is None
-            and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
+            and log.state in WORKED_ON
             and not self.is_retried(log)
             and not self._sleeps_on(log)
         ):
@@ -168,7 +179,7 @@ class Recovery:
         """
         try:
             with log.slot.pinned():
-                if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
+                if log.state in WORKED_ON:
                     await self.take_up(log, died=False)
                 elif log.state is TaskState.AUTH_REQUIRED and log.slot.run is None:
                     await self._watch_again(log)
@@ -217,7 +228,7 @@ class Recovery:
             self._tasks.directory.release(log)
 
     async def _deal_with(self, log: Log, record: Record, *, died: bool) -> bool:
-        if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
+        if log.state in WORKED_ON:
             if self._sleeps_on(log):
                 return True  # it was claimed for a message
             return await self._go_on(log, died=died, may_live=record.may_live)
@@ -283,7 +294,7 @@ class Recovery:
             await log.commits.stored()  # what is read back is only what is stored
             entries = await self._tasks.reader.entries(log)
             history = read_history(entries, self._engine.limits)
-            if not _is_free(log) or log.state not in (TaskState.SUBMITTED, TaskState.WORKING):
+            if not _is_free(log) or log.state not in WORKED_ON:
                 return True  # a message was faster, or another process goes on
             if history is not None:
                 restore_turns(log, history)
