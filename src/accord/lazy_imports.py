@@ -36,7 +36,8 @@ def _imports(code: CodeType) -> dict[str, str]:
 
     Type checkers and editors follow nothing but import statements, so these are the one table of
     names. The body is run once more, as a type checker reads it, with imports that are only noted:
-    unlike its source, or a stub, the code is there in a frozen program too.
+    unlike its source, or a stub, the code is there in a frozen program too. So a body that calls
+    `lazy_imports` has only imports and plain values: no builtin function is there in that run.
     """
     found: dict[str, str] = {}
 

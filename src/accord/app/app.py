@@ -154,7 +154,7 @@ class App(Router):
 
     @property
     def agents(self) -> dict[str, AgentEndpoints]:
-        """The agents below a path of this app, by that path."""
+        """Return the agents below a path of this app, by that path."""
         return {path: router.endpoints for path, router in self._agents_below.routers.items()}
 
     async def add(
@@ -192,7 +192,7 @@ class App(Router):
         return self._agents_below.router_for(agent, path, self._root.authenticator)
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
-        """An endpoint for another card of the agent at the root: as some callers see it."""
+        """Return an endpoint for another card of the agent at the root: as some callers see it."""
         return self._root.card_endpoint(card)
 
     def use_tenants(self, tenants: Tenants) -> None:
@@ -216,7 +216,7 @@ class App(Router):
 
     @property
     def server_tls(self) -> Tls | None:
-        """The TLS of the ports: whether clients are asked for a certificate, and need one."""
+        """Return the TLS of the ports: whether clients are asked for a certificate and need one."""
         is_card_public = self.agent.is_card_public
         return self._authenticators.tls_of(self.tls, is_card_public=is_card_public)
 
@@ -225,7 +225,7 @@ class App(Router):
 
     @property
     def keyring(self) -> "Keyring":
-        """The keys to seal and sign with. Raises KeyringError if there are none."""
+        """Return the keys to seal and sign with. Raises KeyringError if there are none."""
         return self._keys.keyring
 
     @property
@@ -249,7 +249,7 @@ class App(Router):
 
     @property
     def versions(self) -> Sequence[Version]:
-        """The versions of the protocol that are answered."""
+        """Return the versions of the protocol that are answered."""
         return self._versions
 
     @property
@@ -350,9 +350,7 @@ class App(Router):
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
-        """For hosts: `Starlette(lifespan=app.lifespan)` opens and closes the agent with the
-        host.
-        """
+        """Open and close the agent with its host: `Starlette(lifespan=app.lifespan)`."""
         await self.open()
         with self._lifecycle.hosted():
             try:

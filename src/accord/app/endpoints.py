@@ -128,7 +128,7 @@ class AgentEndpoints:
                 )
 
     def scopes(self) -> set[str]:
-        """All scopes the agent's callers may need."""
+        """Return all scopes the agent's callers may need."""
         found = {scope for skill in self.agent.skills.values() for scope in skill.scopes}
         for scheme in self.authenticator.schemes if self.authenticator is not None else ():
             found |= scheme.scopes
@@ -279,7 +279,7 @@ class AgentEndpoints:
 
 
 def _grpc_address(base: str, port: int) -> str:
-    """gRPC has bare addresses: the host clients reach us at, and its own port."""
+    """Return the address of gRPC, which is bare: the host clients reach us at, and its port."""
     host = urlsplit(base).hostname or "localhost"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -310,7 +310,7 @@ class AgentRouter(Router):
         return self._card.paths
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
-        """An endpoint for another card of this agent: as some callers see it."""
+        """Return an endpoint for another card of this agent: as some callers see it."""
         return self.endpoints.card_endpoint(card)
 
     def answer_as(

@@ -108,10 +108,10 @@ class MetricsServer:
         self._lag.start()
 
     async def drain(self) -> None:
-        """Nothing: how the app stops is of interest too."""
+        """Do nothing: how the app stops is of interest too."""
 
     async def settle(self) -> None:
-        """Nothing is stored."""
+        """Do nothing: nothing is stored."""
 
     async def close(self) -> None:
         self._lag.stop()

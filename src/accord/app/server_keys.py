@@ -47,7 +47,7 @@ class ServerKeys:
 
     @property
     def keyring(self) -> "Keyring":
-        """The keys to seal and sign with, made when they are first needed.
+        """Return the keys to seal and sign with, made when they are first needed.
 
         Raises:
             KeyringError: There are none, and what to do.

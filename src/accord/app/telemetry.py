@@ -55,7 +55,7 @@ class Telemetry:
 
 
 def _wants_traces(wanted: bool | None) -> bool:
-    """Whether to trace. What only the environment asks for, and can't be had, is no error."""
+    """Return whether to trace. What only the environment asks for is no error if it can't be."""
     if wanted is False or (wanted is None and not is_wanted()):
         return False
     try:

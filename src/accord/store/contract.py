@@ -267,7 +267,7 @@ class Record(msgspec.Struct, gc=False):
 
     @property
     def is_stale(self) -> bool:
-        """The log has gone on since the snapshot."""
+        """Return whether the log has gone on since the snapshot."""
         return self.pos > self.snap
 
     @property
@@ -398,12 +398,12 @@ class Store(Protocol):
 
     @property
     def is_sure(self) -> bool:
-        """Nobody can have taken this replica for dead."""
+        """Return whether nobody can have taken this replica for dead."""
         ...
 
     @property
     def clock(self) -> StoreClock:
-        """The one clock of all its processes: the store gives times of this clock."""
+        """Return the one clock of all its processes: the store gives times of this clock."""
         ...
 
     def now_ms(self) -> int:
@@ -419,12 +419,12 @@ class Store(Protocol):
 
     @property
     def outlives_process(self) -> bool:
-        """Another process can go on with the tasks that this one leaves."""
+        """Return whether another process can go on with the tasks that this one leaves."""
         ...
 
     @property
     def is_shared(self) -> bool:
-        """Other processes may use it at the same time."""
+        """Return whether other processes may use it at the same time."""
         ...
 
     @property
@@ -436,17 +436,17 @@ class Store(Protocol):
 
     @property
     def keys(self) -> KeyStore:
-        """The API keys of the agent's callers. May be used before `open`."""
+        """Return the API keys of the agent's callers. May be used before `open`."""
         ...
 
     @property
     def logins(self) -> LoginStore:
-        """The browsers that are logged in at the console. May be used before `open`."""
+        """Return the browsers that are logged in at the console. May be used before `open`."""
         ...
 
     @property
     def samples(self) -> SampleStore:
-        """What was open at a time. Used only while the store is open."""
+        """Return counts of what was open at a time. Used only while the store is open."""
         ...
 
     async def open(self, wake: Wake) -> None:

@@ -37,7 +37,7 @@ class Commits(msgspec.Struct, eq=False):
 
     @property
     def files(self) -> PendingFiles:
-        """The files that the next commit refers to."""
+        """Return the files that the next commit refers to."""
         if self.pending_files is None:
             self.pending_files = PendingFiles()
         return self.pending_files
@@ -46,11 +46,11 @@ class Commits(msgspec.Struct, eq=False):
 
     @property
     def is_stored(self) -> bool:
-        """Whether everything that was appended is stored."""
+        """Return whether everything that was appended is stored."""
         return not self.gathering.lines and self.in_flight is None
 
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
-        """Done when everything appended so far is stored; gives `value` then."""
+        """Return a future that gives `value` when everything appended so far is stored."""
         waiter: asyncio.Future[Any] = self.writer.loop.create_future()
         if self.is_lost:
             waiter.set_exception(Lost())
@@ -63,7 +63,7 @@ class Commits(msgspec.Struct, eq=False):
         return waiter
 
     def stored_to(self, pos: int) -> asyncio.Future[None]:
-        """Done when the log is stored up to this position."""
+        """Return a future that is done when the log is stored up to this position."""
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         in_flight = self.in_flight
         taken_pos = in_flight.pos if in_flight is not None else self.stored_pos
@@ -78,8 +78,8 @@ class Commits(msgspec.Struct, eq=False):
         return waiter
 
     def stored_after_outage(self) -> asyncio.Future[None]:
-        """Done when everything appended so far is stored, however long an outage of the store
-        lasts: for runs, which wait that long.
+        """Return a future that is done when everything appended so far is stored, however long an
+        outage of the store lasts: for runs, which wait that long.
         """
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self.is_lost:
@@ -96,7 +96,7 @@ class Commits(msgspec.Struct, eq=False):
 
     @property
     def is_far_ahead(self) -> bool:
-        """Whether so much waits to be stored that the run has to wait too."""
+        """Return whether so much waits to be stored that the run has to wait too."""
         batch, files = self.gathering, self.pending_files
         size = batch.size + (files.waiting_bytes if files is not None else 0)
         return not self.is_pending and (
@@ -122,12 +122,12 @@ class Commits(msgspec.Struct, eq=False):
 
     @property
     def has_key(self) -> bool:
-        """Whether the next commit has an idempotency key already: it can have one."""
+        """Return whether the next commit has an idempotency key already: it can have only one."""
         return self.gathering.idempotency is not None
 
     @property
     def has_unstored_state(self) -> bool:
-        """Whether a state of the conversation waits to be stored."""
+        """Return whether a state of the conversation waits to be stored."""
         in_flight = self.in_flight
         return self.gathering.conversation is not None or (
             in_flight is not None and in_flight.conversation is not None

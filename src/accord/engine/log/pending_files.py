@@ -42,13 +42,13 @@ class PendingFiles:
         return tuple(use if isinstance(use, FileUse) else use() for use in uses.values())
 
     def begin(self, size: int) -> None:
-        """A file is being written: the log is left out of commits from now on."""
+        """Note that a file is being written: the log is left out of commits from now on."""
         self._writing += 1
         self.waiting_bytes += size
 
     def end(self, size: int) -> bool:
-        """The file is written. Return whether the log was left out of a commit and may be stored
-        now.
+        """Note that the file is written. Return whether the log was left out of a commit and may
+        be stored now.
         """
         self._writing -= 1
         self.waiting_bytes -= size

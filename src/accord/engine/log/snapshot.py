@@ -80,7 +80,7 @@ class EncodedParts:
             self._history = [_text_in(frame, replace(event, history=[_HOLE]))]
 
     def forget(self, artifact_id: str) -> None:
-        """This artifact is another now."""
+        """Forget an artifact: it is another now."""
         self._artifacts.pop(artifact_id, None)
 
     def keep_message(self, history: list[Message], data: bytes) -> None:
@@ -110,8 +110,8 @@ class EncodedParts:
 
 
 def _listed(parts: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """The texts with commas between them: what is large is copied once, when all of it is
-    joined.
+    """Return the texts with commas between them: what is large is copied once, when all of it
+    is joined.
     """
     with_commas: list[bytes | memoryview] = [b","] * (2 * len(parts) - 1)
     with_commas[::2] = parts
@@ -119,7 +119,7 @@ def _listed(parts: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
 
 
 def _text_in(frame: bytes, twin: Event) -> memoryview:
-    """What stands in the text of an event where its twin has a hole."""
+    """Return what stands in the text of an event where its twin has a hole."""
     before, _, after = v1.encode_event(twin).partition(b"\0")
     return memoryview(frame)[len(before) : len(frame) - len(after)]
 
@@ -220,7 +220,7 @@ def _read_stale(record: Record, history_length: int | None, limits: Limits) -> S
 
 
 def _is_whole(record: Record) -> bool:
-    """Whether a snapshot is the JSON of a task: it is sent without being decoded, beside others."""
+    """Return whether a snapshot is the JSON of a task: it is sent undecoded, beside others."""
     if not (record.head.startswith(b'{"id":"') and record.artifacts.startswith(b"[")):
         return False
     try:
@@ -234,8 +234,8 @@ def _is_whole(record: Record) -> bool:
 
 
 def are_whole(heads: list[bytes]) -> bool:
-    """Whether each of these is the JSON of a task without artifacts. One look at all of them, which
-    costs a fifth of a look at each.
+    """Return whether each of these is the JSON of a task without artifacts. One look at all of
+    them costs a fifth of a look at each.
     """
     for head in heads:
         if not head.startswith(b'{"id":"'):

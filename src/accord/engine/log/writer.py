@@ -148,18 +148,18 @@ class Writer:
 
     @property
     def outage_s(self) -> float:
-        """How long the store has been failing."""
+        """Return how long the store has been failing."""
         return time.monotonic() - self._failed_s if self.fault else 0.0
 
     @property
     def is_out(self) -> bool:
-        """Whether the store has been failing for so long that nobody is to wait for it."""
+        """Return whether the store has been failing for so long that nobody is to wait for it."""
         return self.outage_s >= OUTAGE_S
 
     # What is to be stored
 
     def add(self, log: Writable) -> None:
-        """This log has something to store. It is not added again before that was taken."""
+        """Take a log that has something to store. It is not added again before that was taken."""
         if self.metrics is not None and not self._logs:
             self._queued_s = time.monotonic()
         self._logs.append(log)
@@ -282,7 +282,7 @@ class Writer:
         return logs
 
     async def _store(self, batch: list[Item]) -> list[bool]:
-        """One try. Whatever a store raises, the next batch must be written."""
+        """Try once to store a batch. Whatever a store raises, the next batch must be written."""
         try:
             return await self.store.commit(batch)
         except CommitFailed:

@@ -35,11 +35,12 @@ class OwnershipAudit:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for the next list."""
+        """Return whether it is time for the next list."""
         return self._tasks.loop.time() >= self._next_s
 
     async def check(self) -> None:
-        """Called every second: look if it is time to, or if an answer of the store was lost.
+        """Look for such tasks, if it is time to or an answer of the store was lost. Called every
+        second.
 
         Raises:
             Unavailable: The store can't be read.
@@ -79,8 +80,8 @@ class OwnershipAudit:
 
 
 def _is_left(slot: TaskSlot) -> bool:
-    """Whether nobody deals with a task that may be ours: a claim's answer was lost, or it could not
-    be resumed.
+    """Return whether nobody deals with a task that may be ours: a claim's answer was lost, or it
+    could not be resumed.
     """
     if slot.state is SlotState.UNSURE:
         return True

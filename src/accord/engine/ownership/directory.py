@@ -89,7 +89,7 @@ class Directory:
         return self._slots.get(place)
 
     def knows(self, task: Owned) -> bool:
-        """Whether a task is ours, or a claim or a release of it is under way."""
+        """Return whether a task is ours, or a claim or a release of it is under way."""
         slot = self._slots.get((task.namespace, task.id))
         return slot is not None and (slot.is_live or slot.settled is not None)
 
@@ -386,7 +386,7 @@ class Directory:
             self.on_refused(log)
 
     def lose_all(self, error: A2AError) -> None:
-        """Other processes have taken over all tasks of this one. What is being claimed is not ours
+        """Lose all tasks: other processes have taken them over. What is being claimed is not ours
         either: it was claimed under a number that counts for nothing.
         """
         self._losses += 1

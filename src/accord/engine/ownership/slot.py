@@ -22,12 +22,12 @@ class SlotRun(Protocol):
 
     @property
     def starts_when_stored(self) -> bool:
-        """Whether it starts when its message is stored."""
+        """Return whether it starts when its message is stored."""
 
     def start(self) -> None: ...
 
     def lose(self) -> None:
-        """Nothing it does is stored any more."""
+        """Stop: nothing it does is stored any more."""
 
 
 class SlotObserver(Protocol):
@@ -74,17 +74,17 @@ class TaskSlot:
 
     @property
     def is_live(self) -> bool:
-        """The task is ours: its log is where it grows."""
+        """Return whether the task is ours: its log is where it grows."""
         return self.state in LIVE
 
     @property
     def is_owned(self) -> bool:
-        """The task is ours, and is not being given up."""
+        """Return whether the task is ours, and is not being given up."""
         return self.state is SlotState.OWNED
 
     @property
     def is_used(self) -> bool:
-        """Something still happens to the log here."""
+        """Return whether something still happens to the log here."""
         log = self.log
         return (
             self.run is not None
@@ -110,7 +110,7 @@ class TaskSlot:
     # Its log
 
     def own(self, log: "Log") -> None:
-        """The task is ours, and this is its log."""
+        """Take the log of a task that is ours now."""
         self.log, log.slot = log, self
         log.gives_up = False
         if (tail := self.tail) is not None:
@@ -119,7 +119,7 @@ class TaskSlot:
             tail.reset(commits.stored_pos, commits.stored_seq, commits.stored_state)
 
     def disown(self, *, keeps_log: bool = False) -> None:
-        """The task is not ours any more: who reads it reads what others write."""
+        """Let go of a task that is not ours any more: who reads it reads what others write."""
         log, tail = self.log, self.tail
         if not keeps_log:
             self.log = None
@@ -133,22 +133,20 @@ class TaskSlot:
             self._observer.on_unowned(self)
 
     def free(self) -> None:
-        """Nothing runs any more: the next commit gives the task up."""
+        """Have the next commit give the task up: nothing runs any more."""
         if self.state is SlotState.OWNED and self.log is not None:
             self.move(SlotMove.FREE)
             self.log.gives_up = True
 
     def keep(self) -> None:
-        """Something happens to the task again before it was given up."""
+        """Keep a task that was to be given up: something happens to it again."""
         if self.state is SlotState.RELEASING and self.log is not None:
             self.move(SlotMove.KEEP)
             self.log.gives_up = False
 
     @contextlib.contextmanager
     def pinned(self) -> Iterator[None]:
-        """While the block lasts the log stays: dropped meanwhile, the task would get a second
-        one.
-        """
+        """Keep the log while the block lasts: without that, the task could get a second one."""
         self.pins += 1
         try:
             yield
@@ -159,7 +157,7 @@ class TaskSlot:
                 self._unpinned = None
 
     def unpinned(self) -> asyncio.Future[None]:
-        """Done when no operation needs the log to stay."""
+        """Return a future that is done when no operation needs the log to stay."""
         unpinned = self._unpinned or asyncio.get_running_loop().create_future()
         if self.pins:
             self._unpinned = unpinned
@@ -175,14 +173,14 @@ class TaskSlot:
             self.keep()
 
     def end(self, run: SlotRun) -> bool:
-        """A run is over. Return whether that is new."""
+        """Note that a run is over. Return whether that is new."""
         if self.run is not run:
             return False
         self.run = None
         return True
 
     def read(self, tail: "Tail") -> None:
-        """Somebody begins to read."""
+        """Feed a tail: somebody begins to read."""
         self.tail = tail
         if self.state in LIVE and self.log is not None:
             self.log.awaited, tail.log = tail.senders, self.log

@@ -71,8 +71,8 @@ class Reader:
         return await self._store.page(query)
 
     def are_whole(self, records: list[Record]) -> bool:
-        """Whether those of these tasks that have not gone on since their snapshot can be sent as
-        they are stored, without decoding them.
+        """Return whether those of these tasks that have not gone on since their snapshot can be
+        sent as they are stored, without decoding them.
         """
         return self._store.is_volatile or are_whole(
             [record.head for record in records if not record.is_stale]

@@ -76,7 +76,7 @@ class Receipt:
         return await self._views.stored_snapshot(await self._current(), history_length)
 
     async def _current(self) -> Log | Record:
-        """The task with the message in it."""
+        """Return the task with the message in it."""
         if isinstance(self.task, Log) or self.task.pos >= self.turn:
             return self.task
         return await self._views.record(self._tail)

@@ -170,7 +170,7 @@ class RemoteTails:
     # Commits that the store has lost, with a failover
 
     async def _check_ends(self, tails: dict[int, Tail]) -> None:
-        """See whether the store still has what these tails have."""
+        """Cut those of these tails that have more than the store still has."""
         known = {key: (tail.pos, tail.known[-1:]) for key, tail in tails.items()}
         ends = await self._store.ends(known)
         for key, (pos, last) in known.items():
@@ -228,8 +228,8 @@ class RemoteTails:
 
 
 def _state_at(tail: Tail, pos: int) -> TaskState:
-    """The state of a task at a position; one that is open, if that is not in memory: what follows
-    says more.
+    """Return the state of a task at a position; one that is open, if that is not in memory: what
+    follows says more.
     """
     states = [event.state for event in tail.events if event.pos <= pos and event.state is not None]
     return states[-1] if states else TaskState.WORKING

@@ -99,12 +99,12 @@ class Tail:
 
     @property
     def needs_more(self) -> bool:
-        """Whether somebody waits for what is not stored yet."""
+        """Return whether somebody waits for what is not stored yet."""
         ended = {turn for event in self.events for turn in (*event.answers, *event.refuses)}
         return bool(self.views) or any(turn not in ended for turn in self.senders)
 
     def expect(self, turn: int) -> None:
-        """Somebody waits for the answer to a turn."""
+        """Count one more who waits for the answer to a turn."""
         self.receipts += 1
         self.senders[turn] = self.senders.get(turn, 0) + 1
 
@@ -115,12 +115,12 @@ class Tail:
             del self.senders[turn]
 
     def add_outcomes(self, posts: dict[int, int | PostRefused]) -> None:
-        """The owner has dealt with these posts."""
+        """Note what became of posts that the owner has dealt with."""
         self._posts |= posts
         self.wake()
 
     def extend(self, events: list[Event], pos: int) -> None:
-        """The log has grown to this position. What is known already is ignored."""
+        """Add what the log has grown by, to this position. What is known already is ignored."""
         if pos <= self.pos:
             return
         self.pos = pos
@@ -155,7 +155,7 @@ class Tail:
                 waiter.set_result(None)
 
     def extend_rows(self, rows: list[Row]) -> None:
-        """The same, as another process wrote it."""
+        """Add what the log has grown by, as another process wrote it."""
         for row in rows:
             events = list(events_of([row], self.ids))
             if row.pos > self.pos + 1:  # some are missing: views read the store
@@ -190,30 +190,30 @@ class Tail:
 
     @property
     def known(self) -> list[KnownRow]:
-        """The rows up to where the log is known, as they were read from the store; none if it is
-        known from our own log.
+        """Return the rows up to where the log is known, as they were read from the store; none if
+        it is known from our own log.
         """
         if self._known and self._known[-1].pos != self.pos:
             self._known = []
         return self._known
 
     def is_followed_by(self, row: Row) -> bool:
-        """Whether the row after what is known follows what was read, and nothing else that the
-        store has in its place.
+        """Return whether the row after what is known follows what was read, and nothing else that
+        the store has in its place.
         """
         if row.pos > self.pos + 1 or not self.known:
             return True  # what lies between was purged, or nothing was read yet
         return row.pos > self.pos and row.before_ms in (0, self.known[-1].at_ms)
 
     def reset(self, pos: int, seq: int, state: TaskState) -> None:
-        """The log is known up to here from now on. What lies between is read from the store."""
+        """Go on from here. What lies between is read from the store."""
         if pos > self.pos:
             self.events, self.pos, self.seq, self.state = [], pos, seq, state
             self.skipped = self.start = pos
             self.wake()
 
     def cut(self, end: KnownRow, state: TaskState, *, same_to: int) -> None:
-        """The store has lost what was read after the position `same_to`. Go on behind this row."""
+        """Go on behind this row: the store has lost what was read after the position `same_to`."""
         self._known = [end] if end.at_ms else []
         self.events, self.pos, self.seq, self.state = [], end.pos, end.seq, state
         self.skipped = self.start = end.pos
@@ -221,8 +221,8 @@ class Tail:
         self.wake()
 
     def cut_since(self, cuts: int) -> int | None:
-        """Up to which position the log is what it was when there had been so many cuts; None if
-        nothing was lost since.
+        """Return up to which position the log is what it was when there had been so many cuts;
+        None if nothing was lost since.
         """
         return min(self.cuts[cuts:], default=None)
 
@@ -235,8 +235,8 @@ class Tail:
             raise WentBack(self.ids.task_id)
 
     def after(self, seq: int) -> list[Event] | None:
-        """The committed events after `seq` that are in memory; None if they have to be read from
-        the store.
+        """Return the committed events after `seq` that are in memory; None if they have to be read
+        from the store.
         """
         if seq >= self.seq:
             return _NONE
@@ -244,25 +244,25 @@ class Tail:
         return self.events[seq + 1 - first :] if seq + 1 >= first else None
 
     def seq_at(self, pos: int) -> int | None:
-        """The number of the last event up to a position; None if that is not in memory."""
+        """Return the number of the last event up to a position; None if that is not in memory."""
         if not self.start <= pos <= self.pos:
             return None
         return self.seq - sum(event.pos > pos for event in self.events)
 
     def post(self, post_id: int) -> int | PostRefused | None:
-        """What became of a post: the number of its turn, or why there is none; None if that is not
-        known yet.
+        """Return what became of a post: the number of its turn, or why there is none; None if that
+        is not known yet.
         """
         return self._posts.pop(post_id, None)
 
     def changed(self, loop: asyncio.AbstractEventLoop, turn: int = 0) -> asyncio.Future[None]:
-        """Done when there is something new; with a turn, when that ends."""
+        """Return a future that is done when there is something new; with a turn, when that ends."""
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters[waiter] = turn
         return waiter
 
     def forget(self, waiter: asyncio.Future[None]) -> None:
-        """Nobody waits there any more."""
+        """Drop a future that nobody waits for any more."""
         self._waiters.pop(waiter, None)
 
     def wake(self) -> None:
@@ -275,7 +275,7 @@ class Tail:
                 waiter.set_result(None)
 
     def index(self, artifact_id: str) -> int:
-        """An artifact's place among those of its task."""
+        """Return an artifact's place among those of its task."""
         known = (
             [one.artifact_id for one in self.log.draft.artifacts]
             if self.log is not None

@@ -62,8 +62,8 @@ class TimelineScan:
                 return
 
     def _continues(self, row: Row) -> bool:
-        """Whether a row only adds to the artifact that was written last: with many pieces, those
-        are most rows, and are not looked at one by one.
+        """Return whether a row only adds to the artifact that was written last: with many pieces,
+        those are most rows, and are not looked at one by one.
         """
         id_, beginning = self._written
         count = row.data.count(b"\n")
@@ -98,12 +98,12 @@ class TimelineScan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the log had all events up to the snapshot. It may be purged while it is read."""
+        """Return whether the log had all events up to the snapshot: it may be purged meanwhile."""
         return self.is_done or self._seq == self._until_seq
 
     @property
     def size(self) -> int:
-        """How many bytes of the log the timeline is made of."""
+        """Return how many bytes of the log the timeline is made of."""
         return sum(len(line.text) for lines in (self._messages, self._statuses) for line in lines)
 
     def timeline(self) -> Timeline:

@@ -34,7 +34,7 @@ class Source(Protocol):
         ...
 
     async def snapshot_at(self, tail: "Tail", pos: int, history_length: int | None) -> Snapshot:
-        """Return the task as it stood at this position; None stands for now."""
+        """Return the task as it stood at this position."""
         ...
 
     async def snapshot_now(self, tail: "Tail") -> Snapshot: ...
@@ -44,11 +44,11 @@ class Source(Protocol):
         ...
 
     async def is_over(self, tail: "Tail") -> bool:
-        """Whether the task has ended, nobody begins it anew, and the tail knows all of it."""
+        """Return whether the task has ended, nobody begins it anew, and the tail knows all."""
         ...
 
     def count(self, tail: "Tail", change: int, turn: int = 0) -> None:
-        """One view more or less; a new one may be for one turn."""
+        """Count one view more or less; a new one may be for one turn."""
         ...
 
 
@@ -112,7 +112,7 @@ class View:
 
     @property
     def state(self) -> TaskState:
-        """Of the task now, which may be ahead of what was read."""
+        """Return the state of the task now, which may be ahead of what was read."""
         log = self._tail.log
         return log.state if log is not None else self._tail.state
 
@@ -195,7 +195,7 @@ class View:
 
     @property
     def is_over(self) -> bool:
-        """Nothing follows what has been returned."""
+        """Return whether nothing follows what has been returned."""
         return self._is_over and self._refusal is None
 
     def _set_timer(self, wait_s: float) -> None:
@@ -234,8 +234,8 @@ class View:
         return cut
 
     async def _gap(self, pos: int = 0) -> Event:
-        """What was to come next has been purged, or lost: the task as it is, or as it stood at a
-        position, takes its place, which says that something is missing.
+        """Return the task, as it is or as it stood at a position, in place of what was to come next
+        and has been purged or lost. Its number shows that something is missing.
         """
         source, tail = self._source, self._tail
         snapshot = await (source.snapshot_at(tail, pos, None) if pos else source.snapshot_now(tail))
@@ -257,8 +257,8 @@ class View:
         return found
 
     def ends_at(self, event: Event) -> bool:
-        """Whether the stream is over after this event. A turn may outlast the end of its task, if
-        its message reopens that.
+        """Return whether the stream is over after this event. A turn may outlast the end of its
+        task, if its message reopens that.
         """
         if not self._turn:
             return event.state in FINAL
@@ -267,7 +267,7 @@ class View:
         )
 
     def index(self, artifact_id: str) -> int:
-        """An artifact's place among those of its task."""
+        """Return an artifact's place among those of its task."""
         return self._tail.index(artifact_id)
 
     def nudge(self) -> None:
@@ -285,8 +285,8 @@ class View:
 
 
 def refusal_of(event: Event, turn: int, tail: Tail) -> A2AError:
-    """The error of a message that this event refuses: the task ended first, or the message does not
-    fit. It stays in the history.
+    """Return the error of a message that this event refuses: the task ended first, or the message
+    does not fit. It stays in the history.
     """
     for refused, error, text in event.reasons:
         if refused == turn:

@@ -95,7 +95,7 @@ class Views:
         return View(self, tail, seq=event.seq, pos=event.pos, turn=turn, first=first)
 
     async def _is_answered(self, of: Record, turn: int) -> bool:
-        """Whether the end of a turn was shown."""
+        """Return whether the end of a turn was shown."""
         pos = turn
         while rows := await self._store.read({of.key: pos}):
             events = list(events_of(rows, Ids(of.id, of.context_id)))
@@ -125,7 +125,7 @@ class Views:
         return outcome
 
     async def _is_purged(self, tail: Tail) -> bool:
-        """Whether the log of a task has lost its beginning."""
+        """Return whether the log of a task has lost its beginning."""
         rows = await self._store.read({tail.slot.key: 0})
         return not rows or rows[0].pos != 1
 
@@ -270,7 +270,7 @@ class Views:
                 slot.tail.wake()
 
     def _unowned(self, slot: TaskSlot) -> None:
-        """A task that somebody reads is not ours any more: another process may go on with it."""
+        """Follow a task that somebody reads and that is not ours any more: others may write it."""
         tail = slot.tail
         if tail is None:
             return

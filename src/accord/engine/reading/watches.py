@@ -42,11 +42,11 @@ class Watches:
         return key in self._watched
 
     def may_watch(self, key: int) -> bool:
-        """Whether a task is watched, or may be when the store has answered."""
+        """Return whether a task is watched, or may be when the store has answered."""
         return key in self._watched or self._loading > 0
 
     def forget(self) -> None:
-        """The store has forgotten what we watched, under the number we had."""
+        """Forget all watches, as the store has: they were made under the number we had."""
         self._watched.clear()
         self._due.clear()
         self._forgotten += 1
@@ -96,7 +96,7 @@ class Watches:
             self._loading -= 1
 
     def end_later(self, key: int) -> None:
-        """Nobody reads a task any more."""
+        """End watching a task after a while: nobody reads it any more."""
         self._due.pop(key, None)
         self._due[key] = asyncio.get_running_loop().time() + LINGER_S
         self._pump.wake()

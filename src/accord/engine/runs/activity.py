@@ -51,7 +51,7 @@ class Activity:
 
     @property
     def has_steps(self) -> bool:
-        """Whether a step is under way."""
+        """Return whether a step is under way."""
         return self._steps > 0
 
     def begin_step(self) -> None:
@@ -109,7 +109,7 @@ class Activity:
 
     @property
     def next_due_ms(self) -> int:
-        """When the next of these things is to happen; 0 if there is none."""
+        """Return the next of these times; 0 if there is none."""
         return min(self._due, default=0)
 
     def show_due(self) -> None:
@@ -128,8 +128,8 @@ class Activity:
 
     @property
     def can_sleep(self) -> bool:
-        """Whether nothing goes on but waiting for a time that is not near, so that the run may be
-        given up until then.
+        """Return whether nothing goes on but waiting for a time that is not near, so that the run
+        may be given up until then.
         """
         run = self._run
         left_ms = self.next_due_ms - run.clock.now_ms()

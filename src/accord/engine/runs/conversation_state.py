@@ -89,7 +89,7 @@ class StateOfConversation:
             self._run.note(StateLoaded(self._loaded.number, Raw(self._loaded.data)))
 
     def to_store(self) -> StateWrite | None:
-        """What is to be stored now; None if nothing changed.
+        """Return what is to be stored now; None if nothing changed.
 
         Raises:
             InvalidAgentResponse: It is not JSON, or larger than it may be.

@@ -193,8 +193,8 @@ class Delivery:
         add: Callable[[], Turn],
         start: Start,
     ) -> Turn:
-        """A function that is not in memory waits for this message: it is called again, and finds
-        its answer in the log.
+        """Call a function again that is not in memory and waits for this message: it finds its
+        answer in the log.
         """
         skill = self.runs.skill_of(log)
         # Refused before anything is stored.
@@ -215,7 +215,7 @@ class Delivery:
     def start_again(
         self, log: Log, message: Message, add: Callable[[], Turn], start: Start
     ) -> Turn:
-        """Nothing waits for this message: it starts the next run of the task."""
+        """Start the next run of the task: nothing waits for this message."""
         skill = self.runs.skill_of(log)
         values = skill.binding.values(message)  # refused before anything is stored
         if log.state in FINAL:
@@ -225,8 +225,8 @@ class Delivery:
         return turn
 
     async def _recorded(self, log: Log) -> tuple[History, list[Numbered]] | None:
-        """What a function recorded that waited for an answer when its process ended; None if
-        nothing has to be replayed.
+        """Return what a function recorded that waited for an answer when its process ended; None
+        if nothing has to be replayed.
         """
         while (
             log.slot.run is None and not log.is_clear and (log.state in INTERRUPTED or log.sleeps)
@@ -272,7 +272,7 @@ def _add(log: Log, incoming: Incoming) -> Turn:
 
 
 def _asked_pos(log: Log, recorded: tuple[History, list[Numbered]] | None) -> int:
-    """Where a task asked what it waits for now; 0 if any message may answer it."""
+    """Return where a task asked what it waits for now; 0 if any message may answer it."""
     if log.asked_pos or recorded is None:
         return log.asked_pos
     for pos, _, _, entry in reversed(recorded[1]):
@@ -282,7 +282,7 @@ def _asked_pos(log: Log, recorded: tuple[History, list[Numbered]] | None) -> int
 
 
 def _open_id(log: Log) -> str | None:
-    """The id of the question that is open, empty if it has none; None if no question is open."""
+    """Return the id of the open question, empty if it has none; None if no question is open."""
     if log.state in INTERRUPTED:
         asked = log.draft.status.message
         return question_named(asked) if asked is not None else ""

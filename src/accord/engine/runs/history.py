@@ -11,8 +11,8 @@ __all__ = ["conversation"]
 
 
 async def conversation(run: "Run", limit: int) -> list[Task]:
-    """Looked up in a step: which tasks these were, and how far they had come, is the same in every
-    attempt.
+    """Return the newest tasks of the conversation of a run. They are looked up in a step: which
+    these were, and how far they had come, is the same in every attempt.
     """
     tasks, namespace = run.runs.tasks, run.log.namespace
     seen: dict[str, Task] = {}

@@ -130,7 +130,7 @@ class TaskHooks:
 
 
 def _is_cancelled() -> bool:
-    """Whether this is the end of the server, and nothing that a hook did to itself."""
+    """Return whether this is the end of the server, and nothing that a hook did to itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -96,12 +96,12 @@ class Lifecycle:
 
     @property
     def since_s(self) -> float:
-        """When the function began to work, or to wait, by `time.monotonic`."""
+        """Return when the function began to work, or to wait, by `time.monotonic`."""
         return self._since_s
 
     @property
     def worked_s(self) -> float:
-        """How many seconds the function has worked, in all its runs."""
+        """Return how many seconds the function has worked, in all its runs."""
         if self.state in (State.WAITING, State.DEFERRED):
             return self._worked_s
         return self._worked_s + time.monotonic() - self._since_s

@@ -18,7 +18,7 @@ class Lifespans:
         self._open: dict[Lifespan, _Opened] = {}
 
     def resources(self, skill: Skill) -> Any:
-        """What the lifespan of a skill's agent has yielded."""
+        """Return what the lifespan of a skill's agent has yielded."""
         opened = self._open.get(skill.lifespan) if skill.lifespan is not None else None
         return opened.resources if opened is not None else NO_RESOURCES
 

@@ -30,7 +30,7 @@ def set_status(
 
 
 def agent_message(word: Any, task_id: str, context_id: str) -> Message:
-    """What the agent says, as a message of this task."""
+    """Return what the agent says, as a message of this task."""
     if isinstance(word, Message):
         return msgspec.structs.replace(
             word, role=Role.AGENT, task_id=task_id, context_id=context_id

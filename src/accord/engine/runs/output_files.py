@@ -55,14 +55,14 @@ class OutputFiles:
         return send if made is parts else send._replace(artifact=replace(artifact, parts=made))
 
     def _continued(self, artifact_id: str, part: Part) -> Part:
-        """A chunk of another agent's: plain, if it says that it goes on where our file ends."""
+        """Return another agent's chunk: plain, if it says that it goes on where our file ends."""
         offset = chunk_offset(part.metadata)
         if offset is None or not self.grows_at(artifact_id, offset):
             return part
         return replace(part, metadata=None)
 
     def grows_at(self, artifact_id: str, offset: int) -> bool:
-        """Whether the file of an artifact can be added to, and has so many bytes."""
+        """Return whether the file of an artifact can be added to, and has so many bytes."""
         file = self._growing.get(artifact_id)
         return file is not None and file.length == offset
 
@@ -76,7 +76,7 @@ class OutputFiles:
         return self._parts([part])[0]
 
     def finish(self) -> None:
-        """Nothing is added to any file any more."""
+        """Add nothing to any file any more."""
         for file in self._growing.values():
             file.is_finished = True
             self._log.refer_to(file.id, file.use)
@@ -132,5 +132,5 @@ def _has_bytes(part: Part) -> bool:
 
 
 def _is_plain(part: Part) -> bool:
-    """Whether a part is bytes that say nothing else of themselves but their media type."""
+    """Return whether a part is bytes that say nothing of themselves but their media type."""
     return _has_bytes(part) and part.metadata is None and not part.filename

@@ -41,7 +41,7 @@ class PendingTask:
 
     @property
     def key(self) -> str:
-        """The caller's idempotency key; empty if it gave none."""
+        """Return the caller's idempotency key; empty if it gave none."""
         return self._idempotency.key if self._idempotency is not None else ""
 
     def begin_task(self) -> None:

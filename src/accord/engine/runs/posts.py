@@ -206,7 +206,7 @@ class Posts:
             _refuse(log, post, error)
 
     def _cancelled(self, task: int) -> None:
-        """A cancel was dealt with. What came behind it has waited: it may have been refused."""
+        """Read what came behind a cancel that was dealt with: it has waited for that."""
         del self._canceling[task]
         self._wake({task})
 
@@ -255,5 +255,5 @@ def _refuse(log: Log, post: ReceivedPost, error: Exception) -> None:
 
 
 def _name(error: A2AError) -> str:
-    """The class of the protocol that an error is, as the log keeps it."""
+    """Return the name of the protocol's class that an error is: the log keeps that."""
     return next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)

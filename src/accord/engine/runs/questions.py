@@ -82,8 +82,8 @@ class Questions:
 
     @property
     def open_id(self) -> str | None:
-        """The id of the question that takes an answer, empty if it has none; None if there is no
-        such question.
+        """Return the id of the question that takes an answer, empty if it has none; None if there
+        is no such question.
         """
         question = self._open
         return self._newest_id if question is not None and not question.answer.done() else None
@@ -95,7 +95,7 @@ class Questions:
 
     @property
     def expires_ms(self) -> int:
-        """Until when the question that is open may be answered; 0: for ever, or there is none."""
+        """Return until when the open question may be answered; 0: for ever, or there is none."""
         return self._open.asked.expires_ms if self._open is not None else 0
 
     async def ask(
@@ -245,8 +245,8 @@ class Questions:
             self._activity.remove_due(due_ms)
 
     def _word(self, asked: Asked, word: Any) -> Message | None:
-        """A question as its client gets it, with its id and its deadline. Those of another agent's
-        question are passed on as they are.
+        """Return a question as its client gets it, with its id and its deadline. Those of another
+        agent's question are passed on as they are.
         """
         if not word:
             return None
@@ -305,8 +305,8 @@ class Questions:
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Questions wait for each other. A branch whose question waits, waits for the client
-        too.
+        """Ask one question at a time. A branch whose question waits for another one counts as
+        waiting for the client.
         """
         if self._asking.locked():
             self._activity.pause()
@@ -324,8 +324,8 @@ class Questions:
     async def _next_message(
         self, branch: Branch, asked: Asked, *, is_watching: bool = False, theirs_ms: int = 0
     ) -> Message | None:
-        """The next message that is accepted now that the question is stored; None if its deadline
-        passes first.
+        """Return the next message that is accepted now that the question is stored; None if its
+        deadline passes first.
         """
         run = self._run
         question = self._open = _Open(branch, asked, run.loop.create_future())
@@ -415,8 +415,8 @@ def _late(asked: Asked, default: Any) -> Any:
 
 
 def identified(run: "Run", word: Any, place: tuple[str, ...], expires_ms: int = 0) -> Message:
-    """A question as a message with an id, which an answer may name. It is the same every time the
-    question is asked at this place of the function.
+    """Return a question as a message with an id, which an answer may name. It is the same every
+    time the question is asked at this place of the function.
     """
     message = agent_message(word, *run.log.ids)
     if question_named(message):
@@ -427,8 +427,8 @@ def identified(run: "Run", word: Any, place: tuple[str, ...], expires_ms: int = 
 
 
 def parts_of(question: str | Message, type_: Any) -> list[Part]:
-    """What the client is shown of a question: its text, and the schema of an answer if that is not
-    just any text.
+    """Return what the client is shown of a question: its text, and the schema of an answer if
+    that is not just any text.
     """
     parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
     if type_ is not None and type_ not in (str, Message, File):

@@ -189,7 +189,7 @@ class Run:
 
     @property
     def starts_when_stored(self) -> bool:
-        """Whether the function is called when the message is stored."""
+        """Return whether the function is called when the message is stored."""
         return self._start is Start.WHEN_STORED and self.life.state is State.DEFERRED
 
     @property
@@ -198,7 +198,7 @@ class Run:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the first output is yet to decide if there is a task."""
+        """Return whether the first output is yet to decide if there is a task."""
         return self.output.pending is not None
 
     @property
@@ -301,8 +301,8 @@ class Run:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages of this task so far. While the record of earlier runs is gone through: those
-        that there were then.
+        """Return the messages of this task so far; while the record of earlier runs is replayed,
+        those that there were then.
         """
         history = self.log.draft.history
         if self.history is not None and self.history.is_replaying(""):
@@ -311,12 +311,12 @@ class Run:
 
     @property
     def cursor(self) -> str:
-        """Where the other side of a bridge stood when the last attempt ended."""
+        """Return where the other side of a bridge stood when the last attempt ended."""
         return self.history.cursor if self.history is not None else ""
 
     @property
     def private(self) -> str:
-        """The skill's own record of the task, JSON; empty if there is none."""
+        """Return the skill's own record of the task, JSON; empty if there is none."""
         noted = self.history.private if self.history is not None else ""
         return self._private or noted or self.log.about.private
 
@@ -345,7 +345,7 @@ class Run:
         return file_of(part).opened_by(self.runs.opener(self.log.namespace))
 
     def record(self, entry: Entry) -> asyncio.Future[None]:
-        """Add a private entry. Done when it is stored."""
+        """Add a private entry. Return a future that is done when it is stored."""
         self.note(entry)
         return self.log.commits.stored_after_outage()
 
@@ -387,7 +387,7 @@ class Run:
 
     @property
     def asks(self) -> bool:
-        """Whether a question is open."""
+        """Return whether a question is open."""
         return self._questions is not None and self._questions.is_open
 
     def take(self, turn: Turn) -> None:
@@ -417,7 +417,7 @@ class Run:
 
     @property
     def clock(self) -> StoreClock:
-        """The clock of the store."""
+        """Return the clock of the store."""
         return self.runs.tasks.store.clock
 
     async def sleep(self, duration: Any, until: datetime.datetime | None) -> None:

@@ -92,7 +92,7 @@ class Runs:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether another process can go on with what this one leaves."""
+        """Return whether another process can go on with what this one leaves."""
         return self.tasks.store.outlives_process
 
     def start(
@@ -244,7 +244,7 @@ class Runs:
                 )
 
     def next_end(self) -> asyncio.Future[None]:
-        """Done when a run is over, and what waited for it has begun."""
+        """Return a future that is done when a run is over, and what waited for it has begun."""
         self._next_end = self.tasks.loop.create_future()
         return self._next_end
 

@@ -397,7 +397,7 @@ class TaskOutput:
         self._life.move(Move.END)
 
     def hand_back(self) -> None:
-        """The function has returned and the task waits for its client: any process may go on."""
+        """Give the task up: its function has returned, it waits, and any process may go on."""
         self._log.is_clear = True
         self._log.slot.free()
 
@@ -422,7 +422,7 @@ class TaskOutput:
         return self._files
 
     def grows_at(self, artifact_id: str, offset: int) -> bool:
-        """Whether a chunk at this place goes on with the file of an artifact of this run."""
+        """Return whether a chunk at this place goes on with the file of an artifact of this run."""
         return self._files is not None and self._files.grows_at(artifact_id, offset)
 
     def stored_file(self, part: Part) -> Part:
