@@ -300,25 +300,21 @@ async def _resume(send: _Send) -> Receipt:
         if_generation=call.semantics.if_generation_match,
         before_post=before_post,
     )
-    try:
-        if send.push is not None:  # nothing was awaited: the commit of the message is to come
-            register(service, call, send.push, receipt)
-        if send.idempotency is not None:
-            await receipt.stored()  # else somebody may have used the key
-    except BaseException:
-        receipt.close()
-        raise
-    return receipt
+    return await _completed(send, receipt)
 
 
 async def _fork(send: _Send) -> Receipt:
     """Make a task of what another had done up to one of its events."""
     service, call = send.service, send.call
     fork = await forked(service, call, send.request, send.idempotency)
-    receipt = await service.engine.forks.fork(fork)
+    return await _completed(send, await service.engine.forks.fork(fork))
+
+
+async def _completed(send: _Send, receipt: Receipt) -> Receipt:
+    """Return a receipt when its webhook is registered and its key is known to be its own."""
     try:
-        if send.push is not None:  # nothing was awaited: the commit of the fork is to come
-            register(service, call, send.push, receipt)
+        if send.push is not None:  # nothing was awaited: the commit of the message is to come
+            register(send.service, send.call, send.push, receipt)
         if send.idempotency is not None:
             await receipt.stored()  # else somebody may have used the key
     except BaseException:
