@@ -140,7 +140,7 @@ async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(
     assert calls == ["go", "go", "more"]
 
 
-class Slow(MemoryStore):
+class SlowReads(MemoryStore):
     """A handle whose reads can be made to wait."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -169,7 +169,7 @@ async def test_a_process_that_is_declared_dead_while_it_resumes_a_task_leaves_it
         return "done"
 
     base.is_shared = True
-    dead, slow = base.another(), Slow(base._state)
+    dead, slow = base.another(), SlowReads(base._state)
     async with serving(agent, slow) as living:
         async with serving(agent, dead) as first:
             task = await first.send(message("go", returnImmediately=True))
@@ -437,7 +437,7 @@ async def test_a_task_that_cannot_be_read_costs_no_other_its_readers() -> None:
         damaged.cancel()
 
 
-class Slow(MemoryStore):
+class SlowAnswers(MemoryStore):
     """A handle whose answers come when a test lets them."""
 
     def __init__(self, *args: Any) -> None:
@@ -475,7 +475,7 @@ async def test_who_begins_to_read_as_the_last_reader_leaves_misses_nothing() -> 
         return text
 
     base.is_shared = True
-    slow = Slow(base._state)
+    slow = SlowAnswers(base._state)
     async with (
         asyncio.timeout(10),
         serving(agent, base.another()) as one,
