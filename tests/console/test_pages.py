@@ -284,6 +284,94 @@ async def test_code_charts_and_tables_are_drawn_saved_and_shown_raw():
             assert saved.read_text() == text
 
 
+FLOW = """flowchart TD
+  A[Order arrives] --> B{Over 4,000 euros?}
+  B -->|yes| C([Ask a person])
+  B -->|no| D[Pay]
+  C -- approved --> D
+  C -. denied .-> E((End))
+  D ==> E
+  E --> A
+"""
+SEQUENCE = """sequenceDiagram
+  participant H as Hub
+  H->>IT: orderHardware
+  loop until somebody answers
+    IT-->>H: Which laptop?
+  end
+  Note over H,IT: a person answered
+  IT->>IT: place the order
+"""
+# Whatever could be a script, a link, markup, an address or an override of the direction.
+HOSTILE_FLOW = """flowchart TD
+  A["<img src=x onerror=hit()><script>hit()</script>"] -->|"<a href='javascript:hit()'>go</a>"| B
+  B["</text></svg><iframe src='https://evil.example'></iframe>"] --> C["\u202egnp.exe"]
+  click A "javascript:hit()" "tip"
+  click B href "https://evil.example" _blank
+  click C call hit()
+  style A fill:url(https://evil.example/x.png)
+  classDef bad background:url(https://evil.example)
+"""
+HOSTILE_SEQUENCE = """sequenceDiagram
+  participant A as <script>hit()</script>
+  A->>B: <img src=https://evil.example/x.png onerror=hit()>
+  link A: Open @ javascript:hit()
+  links B: {"Open": "https://evil.example"}
+"""
+
+
+async def made_of(client, page, server, text: str, kind: str):
+    """Show what an agent made of this text and media type."""
+    reply = await client.send([Part(text=text)], skill="show", metadata={"as": kind})
+    await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+    return page.locator("[data-outcome]")
+
+
+async def test_diagrams_are_drawn_and_their_source_is_shown():
+    async with opened() as (page, client, server):
+        made = await made_of(client, page, server, FLOW, "text/vnd.mermaid")
+        drawn = made.locator("[data-diagram=flow]")
+        await expect(drawn.locator("[data-node]")).to_have_count(5)
+        await expect(drawn.locator("g.edge")).to_have_count(7)
+        assert await violations(page) == []
+        await drawn.locator("button:text-is('Source')").click()
+        await expect(drawn.locator("pre")).to_contain_text("A[Order arrives]")
+        made = await made_of(client, page, server, f"Plan:\n```mermaid\n{SEQUENCE}```\n", "")
+        drawn = made.locator("[data-diagram=sequence]")
+        await expect(drawn.locator("[data-person]")).to_have_count(2)
+        await expect(drawn.locator("[data-message]")).to_have_count(3)
+        assert await violations(page) == []
+        made = await made_of(client, page, server, "gantt\n  title Plan", "text/x-mermaid")
+        await expect(made.locator(".code")).to_contain_text("title Plan")
+        await expect(made).to_contain_text("can't draw this diagram")
+
+
+async def test_a_hostile_diagram_is_words():
+    """Nothing of it runs, loads or leads elsewhere. `opened` fails on a report of the policy."""
+    async with opened() as (page, client, server):
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.add_init_script("window.hit = () => { document.title = 'HIT'; }")
+        for text, words in ((HOSTILE_FLOW, "<script>hit()"), (HOSTILE_SEQUENCE, "<script>hit()")):
+            made = await made_of(client, page, server, text, "text/vnd.mermaid")
+            drawn = made.locator("[data-diagram] svg")
+            await expect(drawn).to_contain_text(words)
+            inside = (
+                "a, image, img, script, style, iframe, foreignObject, [href], [onclick], [style]"
+            )
+            await expect(drawn.locator(inside)).to_have_count(0)
+            await expect(made.locator("figcaption")).to_contain_text("links of the source")
+            for node in await drawn.locator("rect, text").all():
+                await node.dispatch_event("click")
+        await made_of(client, page, server, HOSTILE_FLOW, "text/vnd.mermaid")
+        await expect(made.locator("svg")).to_contain_text("⟨U+202E⟩")
+        big = "flowchart TD\n" + "\n".join(f"a{n} --> b{n}" for n in range(5_000))
+        made = await made_of(client, page, server, big, "text/vnd.mermaid")
+        await expect(made).to_contain_text("can't draw this diagram")
+        assert "HIT" not in await page.title()
+        assert [url for url in asked if not url.startswith(server.url)] == []
+
+
 async def test_live_calls_are_filtered_by_words_and_by_kind():
     async with opened() as (page, client, server):
         await client.send("the blue whale", skill="show")

@@ -7,6 +7,7 @@ import { t } from "../i18n";
 import { type Block, type Inline, parse } from "./blocks";
 
 const Code = lazy(() => import("./code"));
+const Diagram = lazy(() => import("./diagram"));
 
 export default function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => parse(text), [text]);
@@ -33,7 +34,11 @@ function draw(block: Block, at: number): ComponentChildren {
       if (!block.language) return plain;
       return (
         <Suspense key={at} fallback={plain}>
-          <Code text={block.text} language={block.language} />
+          {block.language === "mermaid" ? (
+            <Diagram text={block.text} language={block.language} />
+          ) : (
+            <Code text={block.text} language={block.language} />
+          )}
         </Suspense>
       );
     }

@@ -18,6 +18,7 @@ import { chartOf } from "./vega";
 const Markdown = lazy(() => import("./markdown"));
 const Code = lazy(() => import("./code"));
 const ChartView = lazy(() => import("./chart"));
+const Diagram = lazy(() => import("./diagram"));
 
 /** The media types this page can show, for agents that ask. */
 export const SHOWN = [
@@ -149,7 +150,7 @@ function Drawn({ part, address, isUsers, hasSwitch = false }: { part: Part; addr
     if (language) {
       return (
         <Suspense fallback={<pre class="part">{part.text}</pre>}>
-          <Code text={part.text} language={language} />
+          {language === "mermaid" ? <Diagram text={part.text} language={language} /> : <Code text={part.text} language={language} />}
         </Suspense>
       );
     }
