@@ -96,7 +96,7 @@ async def test_a_head_needs_the_keys_of_the_hub(tmp_path, store):
             ("", "taken away"),
             (forged, "no key of this keyring signed this"),
             ("x.y.z", "no key of this keyring signed this"),
-            (other, "no end of a log"),
+            (other, "not of the end of a log"),
         ):
             await desk.hub.db.execute("UPDATE audit_head SET signed = ?", signed)
             assert said in await trouble(desk)

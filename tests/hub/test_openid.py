@@ -285,7 +285,7 @@ async def test_people_log_in_through_a_proxy_that_speaks_tls(tmp_path, url):
         ({"oidc_client": "hub"}, "name it with --oidc"),
         ({"map_role": ("boss=x",)}, "ROLE=VALUE"),
         ({"map_role": ("admin",)}, "ROLE=VALUE"),
-        ({"role_claim": "scope"}, "whoever asks for a token chooses it"),
+        ({"role_claim": "scope"}, "whoever asks for a token chooses this claim"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, why):

@@ -23,7 +23,7 @@ _log = logging.getLogger("accord")
 
 class Notifications:
     """Makes the notifier of an app. It is None, and the card does not offer push notifications, if
-    they are off, the store keeps no webhooks, or there is no key to seal and sign them with.
+    they are off, the store keeps no webhooks, or there is no key to encrypt and sign them with.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Notifications:
         """Log a warning if push notifications are off for want of a key."""
         if self._lacks_keys:
             _log.warning(
-                "push notifications are off: there is no key to seal and sign them with. This "
-                "store is shared, so every replica needs the same one: make it with `accord "
+                "push notifications are off: there is no key to encrypt and sign them with. This "
+                "store is shared, so every replica needs the same key: make one with `accord "
                 "keyring new`, and give it to each as ACCORD_KEY=... or --key-file FILE; or turn "
                 "them off for good (push=False, --no-push)"
             )
@@ -95,8 +95,8 @@ class Notifications:
         if not self._address.is_known and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "push notifications name %s as their issuer: this agent is served by a host that "
-                "does not say where; give the address clients reach it at: url=",
+                "push notifications name %s as their issuer, which may be wrong: the server does "
+                "not say at which address clients reach this agent; give it with url=",
                 self._address.base,
             )
         interface = urlsplit(self._interface())

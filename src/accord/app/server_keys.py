@@ -65,7 +65,7 @@ class ServerKeys:
         return self._keyring
 
     def jwks(self) -> bytes:
-        """Return the keys that this server signs with, for who verifies what it signs."""
+        """Return the keys that this server signs with, for whoever verifies what it signs."""
         return msgspec.json.encode(self.keyring.jwks())
 
     def key_id(self) -> str:

@@ -63,6 +63,6 @@ def _wants_traces(wanted: bool | None) -> bool:
     except RuntimeError as error:
         if wanted:
             raise
-        _log.warning("the environment asks for traces: %s", error)
+        _log.warning("no traces are sent, though the environment asks for them: %s", error)
         return False
     return True

@@ -26,8 +26,7 @@ def check_siblings(store: Store, name: str) -> None:
         return  # a shared store is right for workers; a file refuses the second process itself
     if other := worker_beside_us(name):
         _log.error(
-            "tasks in memory are this process's alone, and process %d, a worker of the same "
-            "parent (process %d), serves %r too: each of them finds its own tasks and no "
-            "others; %s",
+            "process %d, a worker of the same parent (process %d), serves %r too. Both keep tasks "
+            "in memory, so neither finds the tasks of the other; %s",
             *(other, parent_of_workers(), name, SEVERAL),
         )

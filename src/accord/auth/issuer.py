@@ -138,7 +138,7 @@ class FileKeys:
             try:
                 self._read()
             except ValueError as error:
-                _log.error("the keys in use stay as they are: %s", error)
+                _log.error("new keys can't be read, so the old ones stay in use: %s", error)
         return self._keys
 
     def _read(self) -> None:

@@ -260,7 +260,7 @@ class Keyring:
                 try:
                     self._keys = _parse(self._file.read_text().splitlines(), str(self._file))
                 except (KeyringError, UnicodeDecodeError) as error:
-                    _log.error("the keys in use stay as they are: %s", error)
+                    _log.error("new keys can't be read, so the old ones stay in use: %s", error)
                 self._stamp = stamp
         return self._keys
 

@@ -37,7 +37,7 @@ class InvalidToken(Exception):
 
 
 class TokenVerifier:
-    """Verifies JWTs of one issuer for one audience.
+    """Verify JWTs of one issuer for one audience.
 
     TokenVerifier("https://id.example/jwks.json", issuer="https://id.example", audience="hr")
     TokenVerifier.of_issuer("https://id.example", audience="hr")    # keys by discovery
@@ -85,7 +85,7 @@ class TokenVerifier:
         return made
 
     async def verify(self, token: str) -> Claims:
-        """Return the claims of a token; not to be changed, because they are kept.
+        """Return the claims of a token. Do not change them: they are cached.
 
         Raises:
             InvalidToken: The token is not valid, with the reason.
@@ -185,7 +185,7 @@ def _check_times(claims: Claims, now: float, leeway_s: float) -> None:
 
 
 class Introspection:
-    """Asks the issuer about each token (RFC 7662): for tokens that only it can read, or that it may
+    """Ask the issuer about each token (RFC 7662): for tokens that only it can read, or that it may
     revoke at any time.
 
     Args:

@@ -519,7 +519,7 @@ class _Source(msgspec.Struct):
         self.file.seek(self.copied)
         data = self.file.read(most)
         if not data:
-            log_.warning("a file became shorter while it was copied; zeros stand for the rest")
+            log_.warning("a file became shorter while it was copied; the rest is filled with zeros")
         return data or bytes(most)
 
 

@@ -240,8 +240,8 @@ class Hub:
         )
 
     def console(self, *, is_shared: bool = False) -> Console:
-        """Serve the web console beside the hub; for before it is opened. Processes that share a
-        port have no Live, which would show the calls of one of them, and no link of their own.
+        """Serve the web console beside the hub. Call this before the hub is opened. Processes that
+        share a port have no Live, which would show the calls of one of them, and no link.
         """
         settings = self.settings
         openid = None
@@ -289,7 +289,7 @@ class Hub:
             await self.local_admin.renew()
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Have something done again and again while the hub is open. A failure is logged."""
+        """Call a function again and again while the hub is open. A failure is logged."""
 
         async def round_() -> bool:
             await work()

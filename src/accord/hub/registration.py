@@ -40,7 +40,7 @@ class SelfRegistration:
         self._heartbeats.start()
 
     async def open(self) -> None:
-        """There is nothing to register before the agent is served."""
+        """Do nothing: there is nothing to register before the agent is served."""
 
     async def drain(self) -> None:
         await self._heartbeats.stop()
@@ -53,7 +53,7 @@ class SelfRegistration:
                 )
 
     async def settle(self) -> None:
-        """Nothing is stored."""
+        """Do nothing: nothing is stored."""
 
     async def close(self) -> None:
         await self.drain()

@@ -40,7 +40,7 @@ class HubRefused(Exception):
 
 
 class RestClient:
-    """Calls a hub's REST interface. `key` may be a function that finds the key for each call: that
+    """Call a hub's REST interface. `key` may be a function that finds the key for each call: that
     of the local admin is replaced from time to time.
     """
 
@@ -131,8 +131,8 @@ def _is_held(file: TextIO) -> bool:
 
 
 def find_key(url: str, given: str) -> str:
-    """The key to show to a hub: the one given, else, at the hub of this folder, the local admin's;
-    empty for none.
+    """Return the key to show to a hub: the one given, or the local admin's key if it is the hub of
+    this folder; empty if there is none.
     """
     if given:
         return given

@@ -102,7 +102,10 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.oidc_client and not self.oidc:
             raise ValueError("--oidc-client is the hub's id at an issuer: name it with --oidc")
         if self.role_claim in _NO_ROLES:
-            raise ValueError(f"role_claim={self.role_claim}: whoever asks for a token chooses it")
+            raise ValueError(
+                f"role_claim={self.role_claim}: whoever asks for a token chooses this claim, so it "
+                "can't give roles"
+            )
         for given in self.map_role:
             role, _, value = given.partition("=")
             if role not in _ROLES or not value:

@@ -198,7 +198,7 @@ async def _add_file(turn: FrameworkTurn, file: File, taken: Sequence[str]) -> No
         try:
             turn.texts.append(f"{name}:\n{(await file.read()).decode()}")
         except UnicodeDecodeError:
-            raise InvalidParams(f"{name} is {kind}, but no text in UTF-8") from None
+            raise InvalidParams(f"{name} is {kind}, but not text in UTF-8") from None
     elif taken and kind != "application/octet-stream":
         turn.files.append(TurnFile(file.name, kind, await file.read()))
     else:

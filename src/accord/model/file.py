@@ -103,7 +103,7 @@ class File:
         return cls(path.read_bytes(), name=path.name)
 
     def opened_by(self, open_url: OpenUrl | None) -> "File":
-        """Have its URL opened by this function. For what receives files."""
+        """Use this function to open the file's URL. For code that receives files."""
         self._open_url = open_url
         return self
 

@@ -83,7 +83,7 @@ class _Fetched:
                     raise
                 await asyncio.sleep(PAUSE_S)
         if self._digest and self._hash.digest() != self._digest:
-            raise BadAnswer(self._url, "the file is not what its digest says")
+            raise BadAnswer(self._url, "the file does not match its digest")
 
     async def _take(self) -> None:
         """One try: all of it, or what is missing."""

@@ -97,7 +97,7 @@ class AgentLink:
 
     def reason(self, error: A2AError | AgentFault) -> str:
         """Return why a task fails, for its caller; what it was is logged."""
-        log_.warning("task %s: its agent: %s", self._run.task_id, error)
+        log_.warning("task %s: the agent that works on it: %s", self._run.task_id, error)
         if isinstance(error, TaskNotFound):
             return "the agent no longer knows this task"
         return str(passed_on(error, self.remote.task_id, self._run.task_id))

@@ -22,7 +22,7 @@ _RETRY = Retry(max_time_s=5.0, first_max_time_s=3.0)
 
 
 class SharedClient:
-    """Gives all who ask the same client, made when it is first needed.
+    """Give every caller the same client, which is made when it is first needed.
 
     Args:
         agent: Where the agent is, or its card; see `accord.client.connect`.
@@ -61,7 +61,7 @@ def fetch_card(agent: Any, **options: Any) -> AgentCard:
 
 
 def relayed_skills(card: AgentCard, relay: Relay) -> dict[str, Skill]:
-    """The skills of the other agent, as ours. What they do is up to that."""
+    """Return the skills of the other agent as skills of this one. The other agent does the work."""
     cards = card.skills or [
         AgentSkill(id="relay", name=card.name, description=card.description, tags=["relay"])
     ]
@@ -80,5 +80,5 @@ def relayed_skills(card: AgentCard, relay: Relay) -> dict[str, Skill]:
 
 
 def relayed_extensions(card: AgentCard) -> list[AgentExtension]:
-    """What callers may activate at the other agent."""
+    """Return the extensions that callers may activate at the other agent."""
     return [one for one in card.capabilities.extensions if one.uri not in OUR_EXTENSIONS]

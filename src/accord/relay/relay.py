@@ -16,7 +16,7 @@ CANCEL_S = 3.0  # for what the other agent says last of a task that it has cance
 
 
 class Relay:
-    """Follows tasks of one agent.
+    """Follow the tasks of one agent.
 
     Args:
         connect: Gives a client of the agent. It may give the same one every time; it owns it.
@@ -45,7 +45,7 @@ class Relay:
         self.silent_s = silent_s
 
     async def run(self, message: Message, ctx: Context) -> None:
-        """The skill: have the other agent do what the message asks for."""
+        """Have the other agent do what the message asks for. This is the function of the skill."""
         await self.follow(message, ctx)
 
     async def follow(self, message: Message, ctx: Context, *, member: str = "") -> None:
@@ -58,7 +58,7 @@ class Relay:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the message of this run was sent to the other agent, before a restart."""
+        """Return whether the message of this run was sent to the other agent before a restart."""
         place = RUN_POSITION.get()
         return place is not None and bool(remote_of(place.run.private).key)
 

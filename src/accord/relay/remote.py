@@ -16,8 +16,8 @@ OUR_EXTENSIONS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS, FILES, FORK])
 
 
 class RequestContext(msgspec.Struct, kw_only=True):
-    """What a client of the other agent is wanted for: which credential it shows may depend on the
-    caller, and which of several equal agents it is on the task.
+    """Say for which caller and task a client of the other agent is needed. The credential may
+    depend on the caller, and the choice between several equal agents on the task.
     """
 
     caller: Caller

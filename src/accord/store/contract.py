@@ -238,7 +238,7 @@ class LogEnd(NamedTuple):
 
 
 class Record(msgspec.Struct, gc=False):
-    """A task as stored. Not to be changed by who reads it."""
+    """A task as stored. Readers must not change it."""
 
     key: int
     namespace: Namespace

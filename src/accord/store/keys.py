@@ -74,7 +74,7 @@ class KeyStore(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Make the place where keys are stored, for who uses them without opening the store.
+        """Make the place where keys are stored, for callers that do not open the store.
 
         Raises:
             RuntimeError: It can't be made; says why.

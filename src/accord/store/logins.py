@@ -39,7 +39,7 @@ class LoginStore(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Make the place where logins are stored, for who uses them without opening the store.
+        """Make the place where logins are stored, for callers that do not open the store.
 
         Raises:
             RuntimeError: It can't be made; says why.

@@ -6,7 +6,7 @@ __all__ = ["Namespace"]
 
 
 class Namespace(NamedTuple):
-    """Whose tasks: everything is stored and found inside one namespace."""
+    """Say whose tasks these are. Everything is stored and found inside one namespace."""
 
     agent: str = ""
     tenant: str = ""

@@ -207,7 +207,7 @@ class ClientCert:
         return client_tls(self.authority or ca, cert, key, self._password)
 
     def pems(self) -> tuple[bytes, bytes]:
-        """The texts of the key and the certificate, for who does not take an SSL context."""
+        """The texts of the key and the certificate, for libraries that take no SSL context."""
         key, cert = self._files
         return Path(key).read_bytes(), Path(cert).read_bytes()
 
@@ -217,7 +217,7 @@ class ClientCert:
     async def apply(
         self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
     ) -> None:
-        """Nothing to add: the connection itself proves it."""
+        """Do nothing: the TLS connection shows the certificate."""
 
     def __repr__(self) -> str:
         return "ClientCert(...)"

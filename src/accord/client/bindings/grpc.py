@@ -288,7 +288,7 @@ def _cause(text: str) -> str:
 def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
     trusted = (tls.authority if tls is not None else None) or ca
     if trusted is not None and Path(trusted).is_dir():
-        raise ValueError("for gRPC the authorities are one file, not a folder")
+        raise ValueError("gRPC takes the certificate authorities as one file, not as a folder")
     roots = Path(trusted).read_bytes() if trusted is not None else None
     return (
         grpc.ssl_channel_credentials(roots, *tls.pems())

@@ -44,7 +44,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"Backoff(factor=...) is 1 or more, not {self.factor!r}")
 
     def pause_s(self, n: int) -> float:
-        """Return the pause before the function is called again for the n-th time, from 0 on."""
+        """Return the pause in seconds before retry number `n`. The first retry is number 0."""
         return backoff_s(n, first_s=self.first_s, most_s=self.most_s, factor=self.factor)
 
 

@@ -117,7 +117,7 @@ class Result:
             raise TypeError(
                 f"step {self._name!r} gave {_a(type(value))} that does not come back the "
                 f"same as its type {_named(codec.type)}: "
-                "name the very types it gives, down to what is in them"
+                "name exactly the types it gives, and those of what is in them"
             )
         return msgspec.Raw(text), back
 

@@ -87,7 +87,7 @@ class Runs:
                 raise file_not_found(url)
             return await opened(files, reference, limit)
         if self.open_url is None:
-            raise InvalidParams(f"this server fetches no files, so not {url[:200]} either")
+            raise InvalidParams(f"this server fetches no files; {url[:200]} was not read")
         return await self.open_url(url, limit)
 
     @property

@@ -90,7 +90,7 @@ class Agent:
 
     @property
     def slug(self) -> str:
-        """The name as it stands in paths and file names: small letters, digits and hyphens.
+        """The name in paths and file names: lower-case letters, digits and hyphens.
 
         What can't be written so is left out. If that are letters of another script than Latin,
         eight digits follow that only this name has: `天气` is `agent-4d947325`.

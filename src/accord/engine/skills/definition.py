@@ -139,7 +139,7 @@ class AgentDefinition:
 
     @property
     def slug(self) -> str:
-        """The name as it stands in paths and file names: small letters, digits and hyphens."""
+        """The name in paths and file names: lower-case letters, digits and hyphens."""
         return slug_of(self.name)
 
     def resolve(self) -> None:

@@ -41,7 +41,7 @@ class NewCredential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         if not self.secret or any(ord(char) < 32 for char in self.secret):
-            raise ValueError("secret: it is a text without control characters, and not empty")
+            raise ValueError("secret: give a text that is not empty and has no control characters")
         if self.kind in ("basic", "client_credentials") and not self.user:
             raise ValueError("user: a password needs its user, an OAuth secret the client's id")
 

@@ -244,7 +244,7 @@ class Audit:
         try:
             return msgspec.convert(self._keyring().verify(signed), AuditHead)
         except msgspec.ValidationError:
-            raise KeyringError("what is signed there is no end of a log") from None
+            raise KeyringError("its signature is not of the end of a log") from None
 
     def _write_file(self, signed: str) -> None:
         if self._file is None:

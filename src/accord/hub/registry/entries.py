@@ -151,7 +151,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent in the registry. `card` is the approved one; only while none is, the latest."""
+    """An agent in the registry. `card` is the approved one, or the latest if none is yet."""
 
     id: str
     name: str

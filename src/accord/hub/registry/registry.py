@@ -355,7 +355,7 @@ def checked(by: Principal, settings: EntrySettings, before: EntrySettings) -> En
     for name, most in settings.limits.items():
         if name not in LIMITS or most < 0:
             raise HubError(
-                f"limits: {name[:40]}={most} is none of an entry",
+                f"limits: {name[:40]}={most} can't be a limit of an entry",
                 fix=f"limits are {', '.join(LIMITS)}, each a number; 0 for none",
             )
     return msgspec.structs.replace(settings, description=sanitize_text(settings.description))

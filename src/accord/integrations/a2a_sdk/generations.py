@@ -118,7 +118,7 @@ class _Protobuf:
 
     def event(self, event: Any) -> Said:
         if type(event).__name__ not in self._models:
-            raise TypeError(f"an executor can't say a {type(event).__name__}")
+            raise TypeError(f"an executor can't send a {type(event).__name__}")
         said: Said = self._read(event)
         return said
 

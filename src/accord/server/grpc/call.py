@@ -262,7 +262,8 @@ class GrpcCall(Http2Stream):
         connection = self.connection
         if connection.packed >= PACKED:
             raise TooManyRequests(
-                "too many large packed messages of this connection wait", retry_after_s=1
+                "too many large compressed messages on this connection; send fewer at once",
+                retry_after_s=1,
             )
         connection.packed += 1
         try:
@@ -410,11 +411,11 @@ def _unpack(encoding: str, data: bytes, most: int) -> bytes | None:
     try:
         message = unpack.decompress(data, most)
     except zlib.error:
-        raise ParseError(f"the message is not in {encoding}") from None
+        raise ParseError(f"the message is not valid {encoding}") from None
     if unpack.unconsumed_tail:
         return None
     if not unpack.eof or unpack.unused_data:
-        raise ParseError(f"the message is not in {encoding}")
+        raise ParseError(f"the message is not valid {encoding}")
     return message
 
 

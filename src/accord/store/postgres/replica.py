@@ -153,8 +153,8 @@ class PostgresReplica:
             )
         if missing:
             log_.warning(
-                "%s: behind a pooler the role needs settings of its own, lest a process that is "
-                "cut off keep its locks: %s",
+                "%s: behind a pooler the role needs settings of its own, so that a process that is "
+                "cut off does not keep its locks: %s",
                 place,
                 "; ".join(missing),
             )
