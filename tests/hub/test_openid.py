@@ -4,20 +4,23 @@ give them.
 
 import asyncio
 import contextlib
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from accord.console import BrowserSessions
 from accord.hub import Hub, HubRole, HubSettings
 from accord.hub.access import SYSTEM, PolicyRule
 from tests.auth.browser import agree_in, browser
 from tests.auth.test_idp import IDP
+from tests.auth.tokens import jwks, made, token
 from tests.client.peers import PATIENCE_S
 from tests.hub.hubs import serving_card
 from tests.processes import start
@@ -277,6 +280,148 @@ async def test_people_log_in_through_a_proxy_that_speaks_tls(tmp_path, url):
         assert urlsplit(at).netloc.partition(":")[2] not in cookie.partition("=")[0], (
             "hubs behind one address have one cookie"
         )
+
+
+class Provider:
+    """A provider in a few lines, whose ID token a test chooses. A code works once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key, self.other = made(folder, "ES256", "k1"), made(folder, "ES256", "k2")
+        self.url, self.asked, self.codes = "", {"nonce": ""}, {"c1"}
+        self.changes: dict[str, Any] = {}
+        self.header: dict[str, Any] | None = None
+        self.is_forged = False
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.path.endswith("/openid-configuration"):
+            names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            places = {name: f"{self.url}/{name}" for name in names}
+            return web.json_response({"issuer": self.url, **places})
+        if request.path == "/jwks_uri":
+            return web.json_response(jwks(self.key))
+        if request.path != "/token_endpoint":
+            return web.Response(status=404)
+        code = (await request.post())["code"]
+        if code not in self.codes:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        self.codes.remove(str(code))
+        usual = {"iss": self.url, "aud": "hub", "nonce": self.asked["nonce"], "scope": None}
+        key = self.other if self.is_forged else self.key
+        id_token = token(key, self.header, **(usual | self.changes))
+        return web.json_response(
+            {"access_token": "a", "token_type": "Bearer", "id_token": id_token}
+        )
+
+
+@contextlib.asynccontextmanager
+async def provider_at(folder: Path) -> AsyncIterator[Provider]:
+    provider = Provider(folder)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", provider.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield provider
+    finally:
+        await runner.cleanup()
+
+
+async def back(page: Page, provider: Provider, **query: str) -> tuple[int, str]:
+    """Begin to log in, and come back with a code. Returns the status, and where the page is."""
+    begin = page.session.get(f"{page.url}/console/login", allow_redirects=False)
+    async with begin as begun:
+        asked = parse_qs(urlsplit(begun.headers["Location"]).query)
+    provider.asked = {name: values[0] for name, values in asked.items()}
+    return await callback(page, **({"code": "c1", "state": provider.asked["state"]} | query))
+
+
+async def callback(page: Page, **query: str) -> tuple[int, str]:
+    at = f"{page.url}/console/login/callback?{urlencode(query)}"
+    async with page.session.get(at, allow_redirects=False) as answer:
+        where = answer.headers.get("Location", "")
+        return answer.status, where or await answer.text()
+
+
+NOT_THEIRS: dict[str, tuple[dict[str, Any], str]] = {
+    "another login's": ({"nonce": "other"}, "belongs to another login"),
+    "of no login": ({"nonce": None}, "belongs to another login"),
+    "of another issuer": ({"iss": "https://other.example"}, "not valid"),
+    "for another client": ({"aud": "other"}, "not valid"),
+    "for several, made for another": ({"aud": ["hub", "b"], "azp": "b"}, "another client"),
+    "for several, made for nobody": ({"aud": ["hub", "b"]}, "another client"),
+    "expired": ({"exp": 1}, "not valid"),
+    "of nobody": ({"sub": None}, "not valid|no subject"),
+    "of an empty name": ({"sub": ""}, "not valid|no subject"),
+    "of a number": ({"sub": 7}, "not valid|no subject"),
+    "too large": ({"notes": "x" * 20_000}, "too many claims|too large|not valid"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_THEIRS)
+async def test_an_id_token_that_is_not_for_this_login_logs_nobody_in(tmp_path, kind):
+    """OpenID Connect Core, 3.1.3.7."""
+    changes, why = NOT_THEIRS[kind]
+    async with (
+        provider_at(tmp_path) as provider,
+        hub_with(provider.url, tmp_path) as (hub, url),
+        page_at(url) as page,
+    ):
+        provider.changes = changes
+        status, text = await back(page, provider)
+        assert status == 403
+        assert re.search(why, text), text
+        assert [row for row in await hub.audit.rows() if row.did == "console.login"] == []
+
+
+async def test_an_id_token_of_another_key_or_an_access_token_logs_nobody_in(tmp_path):
+    async with (
+        provider_at(tmp_path) as provider,
+        hub_with(provider.url, tmp_path) as (_, url),
+        page_at(url) as page,
+    ):
+        provider.codes |= {"c2"}
+        provider.is_forged = True
+        assert (await back(page, provider))[0] == 403
+        provider.is_forged, provider.header = False, {"typ": "at+jwt"}
+        assert (await back(page, provider, code="c2"))[0] == 403
+
+
+async def test_a_login_is_finished_once_by_the_browser_that_began_it(tmp_path):
+    """A code or a state of another is of no use, a session can't be chosen before, and nothing leads
+    elsewhere. Who has no claims is a user.
+    """
+    async with (
+        provider_at(tmp_path) as provider,
+        hub_with(provider.url, tmp_path) as (_, url),
+        page_at(url) as page,
+        page_at(url) as other,
+    ):
+        provider.codes |= {"c2"}
+        begin = page.session.get(f"{url}/console/login?next=//evil.example", allow_redirects=False)
+        async with begin as begun:
+            assert begun.headers["Location"].startswith(f"{provider.url}/authorization_endpoint?")
+            name = begun.headers["Set-Cookie"].partition("-login=")[0]
+        assert (await back(page, provider, state="other"))[0] == 403
+        state = provider.asked["state"]
+        assert (await callback(other, code="c1", state=state))[0] == 403, "another browser"
+        status, at = await callback(page, code="c1", state=state, next="//evil.example")
+        assert (status, at.startswith("/console/?key=")) == (303, True)
+        for code in ("c1", "c2"):  # the browser has forgotten the login that it began
+            assert (await callback(page, code=code, state=state))[0] == 403
+        key = parse_qs(urlsplit(at).query)["key"][0]
+        headers = {"X-Accord-Session": "none", "Cookie": f"{name}=chosen-by-another"}
+        opening = other.session.post(f"{url}/console/api/login", json={"key": key}, headers=headers)
+        async with opening as opened:
+            assert opened.status == 200
+            assert "chosen-by-another" not in opened.headers["Set-Cookie"]
+            other.secret = (await opened.json())["secret"]
+        me = await other.get("/api/v1/me")
+        assert me == (200, {"name": "mia", "role": "user", "teams": []})
+        own = (await other.get("/console/api/logins"))[1]["logins"][0]["id"]
+        assert (await other.post(f"/console/api/logins/{own}/close"))[0] == 200
+        assert (await other.get("/api/v1/me"))[0] in (401, 403), "logged out"
 
 
 @pytest.mark.parametrize(

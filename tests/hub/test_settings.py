@@ -5,9 +5,12 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from accord.cli.hub import hub
 from accord.hub import Hub, HubSettings
+from accord.hub.settings import variable_of
+from tests.docs.page import ROOT
 from tests.hub.hubs import agent_named
 from tests.processes import run_sync
 
@@ -42,6 +45,44 @@ def test_every_option_can_be_set_by_its_variable(option):
         several = SEVERAL.get(str(option.name), ("10.0.0.0/8", "b"))
         both = HubSettings.of({}, {variable: ", ".join(several)})
         assert getattr(both, option.name) == several
+
+
+# Where the default is not a value of its own: as the help says it.
+SAID = {
+    "guests": "call, if --host and --url are this machine's own; else off",
+    "oidc_audience": "--url",
+}
+
+
+def said_defaults() -> dict[str, str]:
+    """Return the defaults that `accord hub --help` shows, by the names of their options."""
+    shown = CliRunner().invoke(hub, ["--help"], terminal_width=400).output
+    rows = [" ".join(row.split()) for row in re.split(r"^  (?=-)", shown, flags=re.MULTILINE)]
+    found = {row.split()[0]: re.search(r"\[default: (.*?)\]", row) for row in rows if row}
+    return {option: match[1] for option, match in found.items() if match}
+
+
+@pytest.mark.parametrize("option", options(), ids=lambda option: str(option.name))
+def test_help_and_reference_say_the_default_that_the_code_has(option):
+    """The reference has a row for each, with its variable."""
+    name = str(option.name)
+    default = getattr(HubSettings(), name)
+    given = SAID.get(name) or ("" if default in ("", None, (), False) else str(default))
+    assert said_defaults().get(option.opts[0], "") == given
+    row = found_row(variable_of(name))
+    assert row[1:3] == [f"`{option.opts[0]}`", f"`{default!r}`"]
+
+
+def found_row(variable: str) -> list[str]:
+    page = (ROOT / "docs" / "reference" / "hub.md").read_text()
+    [line] = re.findall(rf"^\| `{variable}` \|.*$", page, re.MULTILINE)
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_the_reference_has_every_setting_and_no_other():
+    page = (ROOT / "docs" / "reference" / "hub.md").read_text()
+    rows = re.findall(r"^\| `(ACCORD_HUB_\w+)` \|", page, re.MULTILINE)
+    assert rows == [variable_of(name) for name in HubSettings.__struct_fields__]
 
 
 def test_what_was_typed_counts_before_the_environment():
