@@ -35,7 +35,6 @@ def push_config() -> None:
 @click.argument("words", nargs=-1, metavar="URL TASK_ID")
 @click.option(
     "--webhook",
-    "hook",
     required=True,
     metavar="URL",
     help="The webhook that gets push notifications about the task.",
@@ -66,7 +65,7 @@ def push_config() -> None:
 def create(
     target: AgentTarget,
     words: tuple[str, ...],
-    hook: str,
+    webhook: str,
     config_id: str,
     hook_token: str,
     auth_scheme: str,
@@ -79,7 +78,7 @@ def create(
         _show(
             await agent.create_push_config(
                 task_id,
-                hook,
+                webhook,
                 id=config_id,
                 token=hook_token,
                 scheme=auth_scheme,

@@ -85,23 +85,23 @@ class Deliverer:
         self._timeout_s = timeout_s
         self.on_attempt: Callable[[SeenAttempt], None] | None = None  # called after each
 
-    async def attempt(self, hook: Webhook, what: Notification) -> AttemptResult:
+    async def attempt(self, webhook: Webhook, what: Notification) -> AttemptResult:
         spans = tracing()
         if spans is None:
-            return await self._attempt(hook, what._replace(trace=child_of(what.trace)))
-        span = spans.push(what.trace, what.task_id, what.number, hook.url)
+            return await self._attempt(webhook, what._replace(trace=child_of(what.trace)))
+        span = spans.push(what.trace, what.task_id, what.number, webhook.url)
         try:
-            result = await self._attempt(hook, what._replace(trace=span.trace))
+            result = await self._attempt(webhook, what._replace(trace=span.trace))
             if result.verdict is not Verdict.DELIVERED:
                 span.fail(result.verdict.value)
             return result
         finally:
             span.end()
 
-    async def _attempt(self, hook: Webhook, what: Notification) -> AttemptResult:
+    async def _attempt(self, webhook: Webhook, what: Notification) -> AttemptResult:
         since_s = time.time()
-        headers = self.headers(hook, what, int(since_s))
-        request = Request("POST", hook.url, self._timeout_s, headers, what.body)
+        headers = self.headers(webhook, what, int(since_s))
+        request = Request("POST", webhook.url, self._timeout_s, headers, what.body)
         answer: Response | None = None
         try:
             answer = await self._http().fetch(request, limit=MAX_ANSWER)
@@ -113,7 +113,7 @@ class Deliverer:
             self.on_attempt(
                 SeenAttempt(
                     what,
-                    origin_of(hook.url),
+                    origin_of(webhook.url),
                     int(since_s * 1000),
                     (time.time() - since_s) * 1000,
                     result.verdict,
@@ -126,7 +126,7 @@ class Deliverer:
             )
         return result
 
-    def headers(self, hook: Webhook, what: Notification, now_s: int) -> dict[str, str]:
+    def headers(self, webhook: Webhook, what: Notification, now_s: int) -> dict[str, str]:
         """Return the headers of a body: the sender, what the config asks for, and signatures."""
         sent_as = delivery_id(what.task_id, what.number, what.config_id)
         headers = {
@@ -139,28 +139,28 @@ class Deliverer:
             headers["traceparent"] = what.trace.traceparent
         if what.trace.tracestate:
             headers["tracestate"] = what.trace.tracestate
-        if hook.token:
-            headers[TOKEN_HEADER] = hook.token
-        is_hmac = hook.scheme.lower() == HMAC_SCHEME
+        if webhook.token:
+            headers[TOKEN_HEADER] = webhook.token
+        is_hmac = webhook.scheme.lower() == HMAC_SCHEME
         if is_hmac:
             headers["webhook-signature"] = hmac_signature(
-                secrets_of(hook.credentials), sent_as, now_s, what.body
+                secrets_of(webhook.credentials), sent_as, now_s, what.body
             )
-        elif hook.scheme and hook.credentials:
-            headers["Authorization"] = f"{hook.scheme} {hook.credentials}"
-        jwt = self._keyring().sign(self._claims(hook, what, sent_as, now_s))
-        if hook.scheme.lower() == "bearer" and not hook.credentials:
-            headers["Authorization"] = f"{hook.scheme} {jwt}"
+        elif webhook.scheme and webhook.credentials:
+            headers["Authorization"] = f"{webhook.scheme} {webhook.credentials}"
+        jwt = self._keyring().sign(self._claims(webhook, what, sent_as, now_s))
+        if webhook.scheme.lower() == "bearer" and not webhook.credentials:
+            headers["Authorization"] = f"{webhook.scheme} {jwt}"
         else:
             headers[SIGNATURE_HEADER] = jwt
         return headers
 
     def _claims(
-        self, hook: Webhook, what: Notification, sent_as: str, now_s: int
+        self, webhook: Webhook, what: Notification, sent_as: str, now_s: int
     ) -> dict[str, object]:
         return {
             "iss": self._issuer(),
-            "aud": hook.url.partition("?")[0],
+            "aud": webhook.url.partition("?")[0],
             "iat": now_s,
             "exp": now_s + VALID_S,
             "jti": secrets.token_urlsafe(12),

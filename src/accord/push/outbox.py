@@ -221,7 +221,7 @@ class Outbox:
 
     async def _send_all(self, push: Push, state: "_Progress") -> None:
         await self._webhooks.warm()
-        hook = self._webhooks.opened(push)
+        webhook = self._webhooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
         trace = await self._tasks.reader.trace(push.namespace, push.task_id)
@@ -237,7 +237,7 @@ class Outbox:
             if not await breaker.admit_after_trial():
                 state.retry(self._open_ms(breaker))
                 return
-            await self._send(push, hook, event, state, breaker, trace)
+            await self._send(push, webhook, event, state, breaker, trace)
             self._report(push, state)
             if event.seq == push.upto:
                 return  # the last one: nothing more has to be read
@@ -247,7 +247,7 @@ class Outbox:
     async def _send(
         self,
         push: Push,
-        hook: Webhook,
+        webhook: Webhook,
         event: Event,
         state: "_Progress",
         breaker: CircuitBreaker,
@@ -256,7 +256,7 @@ class Outbox:
         what = await self._notification(push, event, trace)
         if what is None:
             return state.over()
-        attempt = await self._deliverer.attempt(hook, what)
+        attempt = await self._deliverer.attempt(webhook, what)
         if self.metrics is not None:
             self.metrics.pushed(attempt.verdict.value)
         if attempt.is_down:
@@ -299,14 +299,14 @@ class Outbox:
             MethodNotFound: The log of the task is no longer kept.
         """
         await self._webhooks.warm()
-        hook = self._webhooks.opened(push)
+        webhook = self._webhooks.opened(push)
         trace = await self._tasks.reader.trace(push.namespace, push.task_id)
         async for event in self._tasks.reader.events_after(
             push.task, push.task_id, push.context_id, max(0, push.upto - 1)
         ):
             what = await self._notification(push, event, trace)
             if what is not None:
-                return await self._deliverer.attempt(hook, what)
+                return await self._deliverer.attempt(webhook, what)
         raise MethodNotFound(f"the events of task {push.task_id} are no longer kept")
 
     def _judge(self, push: Push, number: int, attempt: AttemptResult, state: "_Progress") -> None:

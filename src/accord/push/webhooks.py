@@ -217,7 +217,9 @@ class Webhooks:
         config.task_id = task_id
         config.id = config.id or new_id()
         authentication = config.authentication or AuthenticationInfo(scheme="")
-        hook = Webhook(config.url, config.token, authentication.scheme, authentication.credentials)
+        webhook = Webhook(
+            config.url, config.token, authentication.scheme, authentication.credentials
+        )
         context = _context(namespace, task_id, config.id)
         return Push(
             task=task,
@@ -225,7 +227,7 @@ class Webhooks:
             namespace=namespace,
             endpoint=parse_url(config.url).origin,
             version=version,
-            data=self._keyring().seal(_encode(hook), context=context),
+            data=self._keyring().seal(_encode(webhook), context=context),
             has_artifacts=has_artifacts or self._settings.artifacts,
             sent=sent,
             upto=sent,
@@ -243,17 +245,17 @@ class Webhooks:
         from ..auth import KeyringError
 
         try:
-            hook = self.opened(push)
+            webhook = self.opened(push)
         except KeyringError as error:  # one lost key must not hide the other configs
             log_.error("a push config of task %s can't be read: %s", push.task_id, error)
-            hook = Webhook(push.endpoint)
+            webhook = Webhook(push.endpoint)
         return TaskPushNotificationConfig(
-            url=hook.url,
+            url=webhook.url,
             id=push.id,
             task_id=push.task_id,
             tenant=push.namespace.tenant,
-            token=hook.token,
-            authentication=AuthenticationInfo(scheme=hook.scheme) if hook.scheme else None,
+            token=webhook.token,
+            authentication=AuthenticationInfo(scheme=webhook.scheme) if webhook.scheme else None,
         )
 
 
