@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from ..slug import slug_of
 
-__all__ = ["ToolParameter", "fenced", "identifier", "make_function", "one_line", "parameters_of"]
+__all__ = [
+    "ToolParameter",
+    "between_tags",
+    "identifier",
+    "make_function",
+    "one_line",
+    "parameters_of",
+]
 
 MAX_NAME = 64  # of a tool; what the model providers and MCP allow
 _MAX_DESCRIPTION = 300  # characters of one parameter's
@@ -39,14 +46,14 @@ def one_line(text: str, most: int) -> str:
     """Return a text of somebody else as one line of at most `most` characters.
 
     Without line breaks it can't pass for a section of a docstring, and without angle brackets it
-    can't end a fence.
+    can't end the tags around it (`between_tags`).
     """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     line = line.replace("<", "(").replace(">", ")")
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def fenced(label: str, lines: Iterable[str], most: int) -> str:
+def between_tags(label: str, lines: Iterable[str], most: int) -> str:
     """Return a text of somebody else between two tags, so that a model can tell it from ours."""
     shown: list[str] = []
     left = most
