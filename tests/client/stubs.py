@@ -58,7 +58,7 @@ IMPORTS = {
     ".budget": "Budget",
     ".discovery": "Cards",
     ".connect": "Verify",
-    ".finder": "Place",
+    ".finder": "AgentLike",
     ".reply": "Content",
     ".retry": "Retry",
     ".streams": "StreamEvent Gap",

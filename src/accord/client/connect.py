@@ -12,7 +12,7 @@ from .budget import Budget
 from .client import Client
 from .connection import AgentConnection, Options
 from .discovery import Cards
-from .finder import AgentFinder, AgentSearch, Place, agent_url
+from .finder import AgentFinder, AgentLike, AgentSearch, agent_url
 from .interfaces import InterfaceWish, check_previews
 from .retry import Retry
 
@@ -27,7 +27,7 @@ __all__ = ["agent_url", "connect"]
 
 
 def connect(
-    agent: Place,
+    agent: AgentLike,
     *,
     binding: BindingName | Sequence[BindingName] | None = None,
     version: VersionNumber | Sequence[VersionNumber] | None = None,

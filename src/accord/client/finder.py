@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from ..auth import Trust
 
-__all__ = ["AgentFinder", "AgentSearch", "Place", "agent_url"]
+__all__ = ["AgentFinder", "AgentLike", "AgentSearch", "agent_url"]
 
-Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
+AgentLike: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
 
 CARDS = Cards(trusts_loopback=False)
 
@@ -43,7 +43,7 @@ CARDS = Cards(trusts_loopback=False)
 class AgentSearch(msgspec.Struct, kw_only=True):
     """Name the agent to find and how to find it: what `connect` was given, checked."""
 
-    agent: Place
+    agent: AgentLike
     wish: InterfaceWish
     budget: Budget
     auth: Auth

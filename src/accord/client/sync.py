@@ -16,14 +16,14 @@ from ..model import File
 from .client import Client
 from .connect import connect
 from .conversation import Conversation
-from .finder import Place
+from .finder import AgentLike
 from .reply import ClientReply
 from .streams import Stream
 
 __all__ = ["Waiting", "connect_sync"]
 
 
-def connect_sync(agent: Place, **options: Any) -> "Waiting":
+def connect_sync(agent: AgentLike, **options: Any) -> "Waiting":
     """Return a client that waits: the names and options of `connect`, without `await`.
 
     with connect_sync("http://localhost:8000") as trip:

@@ -28,7 +28,7 @@ from .auth import Auth
 from .budget import Budget
 from .connect import Verify
 from .discovery import Cards
-from .finder import Place
+from .finder import AgentLike
 from .reply import Content
 from .retry import Retry
 from .streams import StreamEvent
@@ -36,7 +36,7 @@ from .streams import StreamEvent
 T = TypeVar("T")
 
 def connect_sync(
-    agent: Place,
+    agent: AgentLike,
     *,
     binding: BindingName | Sequence[BindingName] | None = None,
     version: VersionNumber | Sequence[VersionNumber] | None = None,
