@@ -70,16 +70,16 @@ def list_(troubled: bool, limit: int, output: str, store: str | None) -> None:
     async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
         return await pushes.listed(limit, is_troubled=troubled), await pushes.letters(_MANY)
 
-    found, letters = _with(store, work)
-    webhooks = [_row(one, letters) for one in found]
+    found, dead_letters = _with(store, work)
+    webhooks = [_row(one, dead_letters) for one in found]
     if is_json(output):
-        return print_json({"webhooks": webhooks, "dead_letters": len(letters)})
+        return print_json({"webhooks": webhooks, "dead_letters": len(dead_letters)})
     if found:
         rows = [row | {"sent": f"{row['sent']}/{row['events']}"} for row in webhooks]
         print_table(rows, "task", "config", "sent", "endpoint", "state")
     echo(
         f"{len(found)} webhook{'' if len(found) == 1 else 's'}, "
-        f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}",
+        f"{len(dead_letters)} dead letter{'' if len(dead_letters) == 1 else 's'}",
         err=True,
     )
 
@@ -94,20 +94,20 @@ def show(task_id: str, output: str, store: str | None) -> None:
     async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
         return await pushes.listed(_MANY * 100), await pushes.letters(_MANY, task_id=task_id)
 
-    every, letters = _with(store, work)
+    every, dead_letters = _with(store, work)
     found = [one for one in every if one.task_id == task_id]
-    if not found and not letters:
+    if not found and not dead_letters:
         raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
     if is_json(output):
-        rows = [_row(one, letters) for one in found]
-        dead_letters = [_dead_letter_row(one) for one in letters]
-        return print_json({"webhooks": rows, "dead_letters": dead_letters})
+        rows = [_row(one, dead_letters) for one in found]
+        listed = [_dead_letter_row(one) for one in dead_letters]
+        return print_json({"webhooks": rows, "dead_letters": listed})
     for one in found:
         secho(one.id, bold=True)
         echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
         echo(f"  sent      {one.sent} of {one.upto} events")
-        echo(f"  state     {_state(one, letters)}")
-    for letter in letters:
+        echo(f"  state     {_state(one, dead_letters)}")
+    for letter in dead_letters:
         events = f"event {letter.first}"
         if letter.last > letter.first:
             events = f"events {letter.first} to {letter.last}"
@@ -268,7 +268,7 @@ def _keyring(key_file: Path | None, store: str | None) -> Keyring:
     return Keyring.find(file=key_file, is_volatile=True)
 
 
-def _row(one: Push, letters: list[DeadLetter]) -> dict[str, Any]:
+def _row(one: Push, dead_letters: list[DeadLetter]) -> dict[str, Any]:
     return {
         "task": one.task_id,
         "config": one.id,
@@ -276,7 +276,7 @@ def _row(one: Push, letters: list[DeadLetter]) -> dict[str, Any]:
         "version": one.version,
         "sent": one.sent,
         "events": one.upto,
-        "state": _state(one, letters),
+        "state": _state(one, dead_letters),
     }
 
 
@@ -290,7 +290,7 @@ def _dead_letter_row(one: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _state(one: Push, letters: list[DeadLetter]) -> str:
+def _state(one: Push, dead_letters: list[DeadLetter]) -> str:
     if one.disabled:
         return f"disabled: {one.disabled}"
     if one.failing_ms and one.due_ms:
@@ -299,7 +299,7 @@ def _state(one: Push, letters: list[DeadLetter]) -> str:
         return "to be sent"
     given_up = sum(
         letter.last - letter.first + 1
-        for letter in letters
+        for letter in dead_letters
         if (letter.task, letter.push) == (one.task, one.id)
     )
     return f"{given_up} given up: accord push show {one.task_id}" if given_up else "all sent"
