@@ -40,8 +40,8 @@ _STREAMS = ("SendStreamingMessage", "SubscribeToTask")
 _ORIGINAL_HEADERS = ((b"cache-control", b"private, max-age=60"),)  # not everybody gets it
 
 
-class _ServedEntry:
-    """What answers for an entry, as long as its approved card is the same."""
+class _EntryEndpoints:
+    """Hold what answers for an entry, as long as its approved card is the same."""
 
     def __init__(self, version: tuple[Any, ...], make: Callable[[], AgentRouter]) -> None:
         self.version = version
@@ -50,7 +50,7 @@ class _ServedEntry:
 
     @functools.cached_property
     def router(self) -> AgentRouter:
-        """Made when the entry is first called: most of a large hub's entries are not."""
+        """Return its router, made when the entry is first called: most of a large hub's are not."""
         return self._make()
 
 
@@ -75,7 +75,7 @@ class Gate:
         self._limits = limits
         self.upstreams = upstreams
         self.keep_none_s = 60.0  # how long ended tasks of entries with `keep=none` can be read
-        self._served: dict[str, _ServedEntry] = {}  # by name
+        self._endpoints: dict[str, _EntryEndpoints] = {}  # by name
         registry.on_change(self._changed)
         app.mount(PREFIX, self.answer)
         app.use_tenants(self)
@@ -83,18 +83,18 @@ class Gate:
     # Entries
 
     def _changed(self, entry: Entry) -> None:
-        """An entry that can be called has its agent ready: what a dead process left is taken up."""
+        """Have the agent of a callable entry ready: what a dead process left is taken up."""
         known = self._registry.get(entry.name)
         if known is None:
-            self._served.pop(entry.name, None)
+            self._endpoints.pop(entry.name, None)
         elif known.id == entry.id and entry.approved:
             version = (entry.id, entry.approved, entry.settings.description)
-            before = self._served.get(entry.name)
+            before = self._endpoints.get(entry.name)
             if before is None or before.version != version:
                 agent = self._agent(entry)
                 self._app.engine.add(definition_of(agent), replaces=True)
                 make = functools.partial(self._router, agent, entry.name)
-                self._served[entry.name] = _ServedEntry(version, make)
+                self._endpoints[entry.name] = _EntryEndpoints(version, make)
 
     def _agent(self, entry: Entry) -> Agent:
         agent = Agent.proxy(
@@ -116,14 +116,14 @@ class Gate:
 
     def service_of(self, tenant: str) -> Service | None:
         """The service of an entry, by its name; whoever calls."""
-        found = self._served.get(tenant)
+        found = self._endpoints.get(tenant)
         return found.router.endpoints.service if found is not None else None
 
     # Tenants
 
     async def find(self, name: str) -> Service | None:
         """Return the service of an entry, also of one that another hub added a moment ago."""
-        if name not in self._served:
+        if name not in self._endpoints:
             await self._registry.catch_up()
         return self.service_of(name)
 
@@ -168,17 +168,17 @@ class Gate:
                     f"{place} leaves out the name: give it {place}/ with the slash"
                 )
             caller = await self._callers.of(request)
-            entry, served = self._registry.get_visible(name, caller), self._served.get(name)
-            if entry is None or served is None:  # another hub may have added it a moment ago
+            entry, endpoints = self._registry.get_visible(name, caller), self._endpoints.get(name)
+            if entry is None or endpoints is None:  # another hub may have added it a moment ago
                 await self._registry.catch_up()
-                entry, served = self._registry.find(name, caller), self._served.get(name)
-            if served is None:
+                entry, endpoints = self._registry.find(name, caller), self._endpoints.get(name)
+            if endpoints is None:
                 raise EntryNotFound.of_agent(name)
             if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
                 return self._original(entry, caller)
-            router = served.router
+            router = endpoints.router
             if inner.target.path in router.card_paths and request.target.verb in ("GET", "HEAD"):
-                return self._card_endpoint(served, entry, caller)(inner)
+                return self._card_endpoint(endpoints, entry, caller)(inner)
         except A2AError as error:
             return self._app.refusal(inner, error)
         except Exception:
@@ -196,17 +196,19 @@ class Gate:
             )
         return HttpResponse(200, entry.card_raw, headers=_ORIGINAL_HEADERS)
 
-    def _card_endpoint(self, served: _ServedEntry, entry: Entry, caller: Caller) -> CardEndpoint:
-        """The card as this caller sees it: with the skills they may see and call."""
+    def _card_endpoint(
+        self, endpoints: _EntryEndpoints, entry: Entry, caller: Caller
+    ) -> CardEndpoint:
+        """Return the card as this caller sees it: with the skills they may see and call."""
         skills = tuple(self._permits.skills(entry, caller))
-        found = served.cards.get(skills)
+        found = endpoints.cards.get(skills)
         if found is None:
-            router = served.router
+            router = endpoints.router
 
             def card(base: str) -> AgentCard:
                 return with_skills(router.endpoints.card(base), skills)
 
-            found = served.cards[skills] = router.card_endpoint_of(card)
+            found = endpoints.cards[skills] = router.card_endpoint_of(card)
         return found
 
     def _card_for(self, name: str, card: AgentCard, caller: Caller) -> AgentCard:
