@@ -269,13 +269,13 @@ HALVES = [(0, 100, True), (50, 100, True), (51, 100, False), (60, 40, True), (61
 @pytest.mark.parametrize(("held", "size", "has_space"), HALVES)
 async def test_an_answer_larger_than_all_that_may_wait_needs_half_of_it(held, size, has_space):
     """Else it would wait for ever, or for the moment when nobody else has anything to read."""
-    found = unread.Unread(Limits(unread=100))
+    found = unread.UnreadAnswers(Limits(unread=100))
     found.reserve(held, None)
     assert found.has_space(size) is has_space
 
 
 async def test_who_waits_for_room_too_long_is_told_to_come_back():
-    found = unread.Unread(Limits(unread=100, stalled_s=0.05))
+    found = unread.UnreadAnswers(Limits(unread=100, stalled_s=0.05))
     found.reserve(100, None)
     with pytest.raises(TooManyRequests) as refused:
         await found.reserved(LARGE + 1)

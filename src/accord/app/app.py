@@ -17,7 +17,7 @@ from ..operations import Tenants, Version, served_versions
 from ..options import AppOptions, AppPart
 from ..push import Notifier
 from ..server.http import CardEndpoint, Receive, Router, Send
-from ..server.transport import Tls, Unread
+from ..server.transport import Tls, UnreadAnswers
 from ..store import open_store
 from .address import PublicAddress
 from .agents import AgentsBelow
@@ -89,7 +89,7 @@ class App(Router):
         )
         signs = options.sign_card or self.notifier is not None
         self._grpc = GrpcPort()
-        self.unread = Unread(limits)
+        self.unread = UnreadAnswers(limits)
         self._context = context = ServerContext(
             engine=self._engine,
             limits=limits,

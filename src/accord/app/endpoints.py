@@ -38,7 +38,7 @@ from ..server.http import (
     Screen,
     Send,
 )
-from ..server.transport import Tls, Unread
+from ..server.transport import Tls, UnreadAnswers
 from .address import PublicAddress
 
 __all__ = ["AgentEndpoints", "AgentRouter", "ServerContext"]
@@ -63,7 +63,7 @@ class ServerContext(msgspec.Struct, frozen=True):
     engine: Engine
     limits: Limits
     versions: Sequence[Version]
-    unread: Unread
+    unread: UnreadAnswers
     notifier: Notifier | None
     rpc: str
     rest: str

@@ -33,7 +33,7 @@ from hyperframe.frame import GoAwayFrame
 from ...model import Limits
 from ...net import Rate, TokenBucket
 from ...sockets import reset
-from ..transport import BACKLOG, TURN_S, UNREAD, PausableReader, Unread
+from ..transport import BACKLOG, TURN_S, UNREAD, PausableReader, UnreadAnswers
 from .compression import CachingDecoder, CachingEncoder
 from .frames import (
     ACK,
@@ -140,7 +140,7 @@ class Http2Listener(Protocol):
     """What a connection needs from the listener that accepted it."""
 
     limits: Limits
-    unread: Unread
+    unread: UnreadAnswers
     unpacking: asyncio.Semaphore
     stream_window: int  # the initial flow-control window of a stream, in bytes
 

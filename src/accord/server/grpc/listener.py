@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...model import Limits
-from ..transport import Listener, Tls, Unread
+from ..transport import Listener, Tls, UnreadAnswers
 from . import headers as heads
 from .call import GrpcCall, GrpcMethod
 from .connection import HEADER_BYTES, WINDOW, WINDOW_MOST, Http2Connection
@@ -36,7 +36,7 @@ class GrpcServer(Listener):
         port: int,
         limits: Limits,
         tls: Tls | None = None,
-        unread: Unread | None = None,
+        unread: UnreadAnswers | None = None,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(host, port, limits, tls, unread)

@@ -35,7 +35,7 @@ from ...protocol.protobuf import Rpc, rpcs
 from .. import request_log
 from ..http import Endpoint
 from ..request import Peer, opaque
-from ..transport import Unread
+from ..transport import UnreadAnswers
 from .call import GrpcCall, GrpcMethod, Metadata, framed
 from .listener import GrpcServer
 
@@ -59,7 +59,7 @@ class GrpcEndpoint(Endpoint):
         service: Service,
         limits: Limits,
         versions: Sequence[Version],
-        unread: Unread,
+        unread: UnreadAnswers,
         domain: str = "",
     ) -> None:
         """`domain`: below it each of several agents has a name of its own."""
@@ -324,7 +324,7 @@ def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> 
 
 
 async def _stream(
-    exchange: GrpcCall, rpc: Rpc, view: View, active: Metadata, unread: Unread
+    exchange: GrpcCall, rpc: Rpc, view: View, active: Metadata, unread: UnreadAnswers
 ) -> None:
     """Send a task's events to one client; what is ready leaves together, and the end with the last
     of it.

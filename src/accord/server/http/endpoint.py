@@ -28,7 +28,7 @@ from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
 from .. import request_log
 from ..request import Headers, HttpRequest, HttpResponse, Pairs, StreamingResponse, Target, query_of
-from ..transport import Unread, UnreadConnection
+from ..transport import UnreadAnswers, UnreadConnection
 
 __all__ = ["Endpoint", "HttpEndpoint"]
 
@@ -48,7 +48,7 @@ class Endpoint:
     """One binding of an agent: decodes requests, runs the operations and encodes the results."""
 
     def __init__(
-        self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
+        self, service: Service, limits: Limits, versions: Sequence[Version], unread: UnreadAnswers
     ) -> None:
         self._service = service
         self._limits = limits

@@ -20,7 +20,7 @@ from ..request import (
     error_headers,
     opaque,
 )
-from ..transport import Unread
+from ..transport import UnreadAnswers
 from .endpoint import HttpEndpoint
 from .sse import EVENTS, EVENTS_HEADERS, EventEncoder, answer_of
 
@@ -31,7 +31,7 @@ class JsonRpcEndpoint(HttpEndpoint):
     """Answers JSON-RPC requests of one agent."""
 
     def __init__(
-        self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
+        self, service: Service, limits: Limits, versions: Sequence[Version], unread: UnreadAnswers
     ) -> None:
         super().__init__(service, limits, versions, unread)
         self._methods = methods(versions)

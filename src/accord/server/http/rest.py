@@ -25,7 +25,7 @@ from ..request import (
     opaque,
     query_of,
 )
-from ..transport import Unread
+from ..transport import UnreadAnswers
 from .endpoint import HttpEndpoint
 from .sse import EventEncoder, answer_of
 
@@ -209,7 +209,7 @@ class RestEndpoint(HttpEndpoint):
         service: Service,
         limits: Limits,
         versions: Sequence[Version],
-        unread: Unread,
+        unread: UnreadAnswers,
         base: str,
     ) -> None:
         super().__init__(service, limits, versions, unread)

@@ -20,7 +20,7 @@ from ..request import (
     StreamingResponse,
     opaque,
 )
-from ..transport import Unread
+from ..transport import UnreadAnswers
 from .asgi import Receive, Scope, Send, converse
 from .card import CARD_PATH, CardEndpoint
 from .catalog import CATALOG_PATH
@@ -60,7 +60,7 @@ class Router(abc.ABC):
     """
 
     is_open = False
-    unread: Unread
+    unread: UnreadAnswers
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from ...model import A2AError, Message
 from ...protocol import Codec
 from ...protocol.v1 import codec as v1
 from ..request import HttpResponse, Pairs, ResponseWriter, StreamingResponse
-from ..transport import Unread
+from ..transport import UnreadAnswers
 
 __all__ = ["EVENTS", "EVENTS_HEADERS", "EventEncoder", "Events", "answer_of"]
 
@@ -74,7 +74,7 @@ class EventEncoder(abc.ABC):
 
 
 def answer_of(
-    found: View | Message, frames: EventEncoder, extra: Pairs, unread: Unread
+    found: View | Message, frames: EventEncoder, extra: Pairs, unread: UnreadAnswers
 ) -> HttpResponse | StreamingResponse:
     """The answer to who asked for a stream; a bare message is all there is to say."""
     if isinstance(found, Message):
@@ -87,7 +87,9 @@ class Events:
 
     __slots__ = ("_frames", "_unread", "_view", "headers")
 
-    def __init__(self, view: View, frames: EventEncoder, extra: Pairs, unread: Unread) -> None:
+    def __init__(
+        self, view: View, frames: EventEncoder, extra: Pairs, unread: UnreadAnswers
+    ) -> None:
         self._unread = unread
         self._view = view
         self._frames = frames

@@ -36,7 +36,7 @@ from .parser import Bad, Chunked, RequestHead, Sized, is_request, read_head
 
 if TYPE_CHECKING:
     from ...model import Limits
-    from ..transport import Unread
+    from ..transport import UnreadAnswers
 
 __all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "UPLOAD", "Http1Connection", "Http1Listener"]
 
@@ -71,7 +71,7 @@ class Http1Listener(Protocol):
 
     loop: asyncio.AbstractEventLoop
     limits: "Limits"
-    unread: "Unread"
+    unread: "UnreadAnswers"
     scheme: str
     date: bytes  # the header, and what every answer says beside it
     ok: bytes  # the beginning of most answers

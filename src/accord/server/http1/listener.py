@@ -9,7 +9,7 @@ from typing import Any
 from ...model import Limits
 from ...sockets import notice_loss
 from ..request import HttpRequest, HttpResponse, StreamingResponse, http_date
-from ..transport import Listener, Tls, Unread
+from ..transport import Listener, Tls, UnreadAnswers
 from .connection import Http1Connection
 
 __all__ = ["HttpServer"]
@@ -32,7 +32,7 @@ class HttpServer(Listener):
         port: int,
         limits: Limits,
         tls: Tls | None = None,
-        unread: Unread | None = None,
+        unread: UnreadAnswers | None = None,
         is_refused: Callable[[HttpRequest], bool] = lambda request: False,
     ) -> None:
         super().__init__(host, port, limits, tls, unread)

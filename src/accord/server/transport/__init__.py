@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .reading import PausableReader as PausableReader
     from .tasks import start_task as start_task
     from .tls import Tls as Tls
-    from .unread import Unread as Unread
+    from .unread import UnreadAnswers as UnreadAnswers
     from .unread import UnreadConnection as UnreadConnection
 
 if not TYPE_CHECKING:  # else every name would seem to exist

@@ -15,7 +15,7 @@ from ...after_fork import close_in_children
 from ...model import Limits
 from .acceptor import AT_ONCE, Acceptor
 from .tls import Tls
-from .unread import Unread
+from .unread import UnreadAnswers
 
 __all__ = ["Listener", "ListenerConnection", "bind_port"]
 
@@ -69,10 +69,10 @@ class Listener(abc.ABC):
         port: int,
         limits: Limits,
         tls: Tls | None = None,
-        unread: Unread | None = None,
+        unread: UnreadAnswers | None = None,
     ) -> None:
         self.limits = limits
-        self.unread = unread or Unread(limits)
+        self.unread = unread or UnreadAnswers(limits)
         self.host = host.strip("[]")
         self.address, self.port = self.host, port
         self.connections: set[Any] = set()

@@ -15,7 +15,7 @@ from typing import Protocol
 from ...engine import LARGE
 from ...model import Limits, TooManyRequests
 
-__all__ = ["Unread", "UnreadConnection"]
+__all__ = ["UnreadAnswers", "UnreadConnection"]
 
 log_ = logging.getLogger("accord")
 
@@ -34,8 +34,8 @@ class UnreadConnection(Protocol):
         """Close the connection at once, in a way that can't look like an end."""
 
 
-class Unread:
-    """What waits to be read on all connections of an app."""
+class UnreadAnswers:
+    """Count what waits to be read on all connections of an app, and bound it."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.unread
@@ -174,7 +174,9 @@ class Reservation:
 
     __slots__ = ("_connection", "_size", "_unread")
 
-    def __init__(self, unread: Unread, size: int, connection: UnreadConnection | None) -> None:
+    def __init__(
+        self, unread: UnreadAnswers, size: int, connection: UnreadConnection | None
+    ) -> None:
         self._unread = unread
         self._size = size
         self._connection = connection
