@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { en } from "../src/i18n/en";
 import { zh } from "../src/i18n/zh";
-import type { Entry, Me, Summary } from "../src/api/types";
+import type { Entry, Summary } from "../src/api/types";
 import { aligned } from "../src/pages/align";
 import { valuesOf } from "../src/pages/hub/values";
 import { axisOf } from "../src/pages/task/axis";
@@ -108,19 +108,20 @@ describe("what an admin types", () => {
 });
 
 describe("a call that is tried", () => {
-  it("is written as its version has it, a preview like 1.0", () => {
-    const info = { rpc: "/", rest: "" } as Me;
-    const call = (version: string, binding: "JSONRPC" | "HTTP+JSON") =>
-      callOf(info, { skill: "s", version, binding, isStream: false, text: "hi" });
-    for (const version of ["1.0", "1.1"]) {
-      const rpc = call(version, "JSONRPC");
-      expect(rpc.headers["A2A-Version"]).toBe(version);
-      expect(JSON.parse(rpc.body).method).toBe("SendMessage");
-      const rest = call(version, "HTTP+JSON");
-      expect([rest.path, rest.headers["A2A-Version"]]).toEqual(["/message:send", version]);
-    }
-    expect(JSON.parse(call("0.3", "JSONRPC").body).method).toBe("message/send");
-    expect(call("0.3", "HTTP+JSON").path).toBe("/v1/message:send");
-    expect(JSON.parse(call("0.1", "JSONRPC").body).method).toBe("tasks/send");
+  const form = (path: string) => ({
+    path,
+    headers: { "Content-Type": "application/json" },
+    body: { text: '{"id":"%id%","text":"%text%","skill":"%skill%"}', data: '{"id":"%id%","data":{"%data%":true},"skill":"%skill%"}' },
+  });
+  const forms = { "9.9": { JSONRPC: { send: form("/send"), stream: form("/stream") } } };
+  const wish = { skill: "%text%", version: "9.9", binding: "JSONRPC", isStream: false };
+  it("has what was typed in its places, and nothing else there", () => {
+    const { path, body } = callOf(forms, { ...wish, text: 'say "%id%" $& {"%data%":true}' });
+    expect([path, JSON.parse(body)]).toEqual(["/send", { id: expect.stringMatching(/^\w{32}$/), text: 'say "%id%" $& {"%data%":true}', skill: "%text%" }]);
+  });
+  it("sends numbers digit by digit", () => {
+    const { path, body } = callOf(forms, { ...wish, isStream: true, json: "[12345678901234567890, 1.0]" });
+    expect(path).toBe("/stream");
+    expect(body).toContain('"data":[12345678901234567890, 1.0],');
   });
 });

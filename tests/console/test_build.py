@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from accord.protocol import SPOKEN
 from tests.console.browser import STATIC
 from tests.processes import run_sync
 
@@ -88,3 +89,12 @@ def test_a_release_is_the_same_twice() -> None:
         for other, version in found.get("dependencies", {}).items():
             assert EXACT.fullmatch(version) or other in pinned, f"{name} asks for {other} {version}"
             wanted += [other] if other not in known else []
+
+
+def test_the_page_names_no_version_of_the_protocol() -> None:
+    """The server says which there are: one that is removed or added is not looked for here."""
+    numbers = "|".join(map(re.escape, SPOKEN))
+    number = re.compile(rf"""(["'`])(?:{numbers})\1|startsWith\(["']\d\.""")
+    sources = sorted((ROOT / "console" / "src").rglob("*.ts*"))
+    assert len(sources) > 50
+    assert [path.name for path in sources if number.search(path.read_text())] == []

@@ -202,6 +202,31 @@ async def test_me_says_what_is_served():
         assert me["schemas"]["add"]["input"]["required"] == ["a"]
 
 
+async def test_a_message_is_sent_as_calls_says_in_every_version_and_binding():
+    async with opened() as (client, _, url):
+        _, me = await read(client, "me")
+        _, calls = await read(client, "calls")
+        assert me["speaks"] in me["versions"]
+        assert list(calls) == me["versions"]
+        for version, bindings in calls.items():
+            assert set(bindings) == set(me["bindings"][version]) - {"GRPC"}
+            forms = [(name, form) for one in bindings.values() for name, form in one.items()]
+            for name, form in forms:
+                for kind, skill, given in (("text", "show", '"hi"'), ("data", "add", '{"a":40}')):
+                    places = {'"%id%"': f'"{new_id()}"', '"%skill%"': f'"{skill}"'}
+                    places |= {'"%text%"': given, '{"%data%":true}': given}
+                    body = form["body"][kind]
+                    for place, value in places.items():
+                        body = body.replace(place, value)
+                    async with client.post(
+                        url + form["path"], data=body, headers=form["headers"]
+                    ) as answer:
+                        said = await answer.text()
+                    assert answer.status == 200, (version, name, said)
+                    assert answer.content_type.endswith("stream") == (name == "stream")
+                    assert ("hi" if kind == "text" else "42") in said, (version, name, said)
+
+
 async def test_tasks_are_found_by_state_and_page_by_page():
     async with opened() as (client, _, url):
         for n in range(5):

@@ -22,7 +22,25 @@ async function read<T>(path: string, init: RequestInit = {}): Promise<T> {
   return body as T;
 }
 
-export const me = (agent: string) => read<Me>(`me?${new URLSearchParams({ agent })}`);
+let version = ""; // that the page speaks: the server says which
+
+export async function me(agent: string): Promise<Me> {
+  const found = await read<Me>(`me?${new URLSearchParams({ agent })}`);
+  version = found.speaks;
+  return found;
+}
+
+/** A request that is sent as soon as id, skill and content stand in their places. */
+export interface CallForm {
+  path: string;
+  headers: Record<string, string>;
+  body: { text: string; data: string };
+}
+
+/** How a message is sent, by version and binding. */
+export type Calls = { [version: string]: { [binding: string]: { send: CallForm; stream: CallForm } } };
+
+export const calls = (agent: string) => read<Calls>(`calls?${new URLSearchParams({ agent })}`);
 
 /** What waits for somebody, and what failed within a day. */
 export const counts = () => read<{ waiting: number; failed: number }>("counts");
@@ -173,7 +191,7 @@ export async function stream(
   }
 }
 
-// A2A itself: JSON-RPC of 1.0, as any client's
+// A2A itself: JSON-RPC, as any client's
 
 let count = 0;
 const EXTENSIONS = "urn:accord:resume:1, urn:accord:idempotent:1";
@@ -192,7 +210,7 @@ function envelope(method: string, params: unknown, json?: string): string {
 function a2aHeaders(more: Record<string, string> = {}): Record<string, string> {
   return {
     "Content-Type": "application/json",
-    "A2A-Version": "1.0",
+    "A2A-Version": version,
     "A2A-Extensions": EXTENSIONS,
     ...sessionHeaders(),
     ...more,

@@ -95,6 +95,7 @@ export interface Me {
   base: string;
   rpc: string;
   rest: string;
+  speaks: string; // the version whose objects the page reads
   versions: string[];
   bindings: { [version: string]: string[] };
   aliases: { [version: string]: string[] }; // versions that are answered alike

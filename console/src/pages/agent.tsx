@@ -1,12 +1,13 @@
 /** The agent: its card in words, and its skills to try. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import * as http from "../api/http";
 import type { Json, Schema, Skill } from "../api/types";
 import { SchemaForm } from "../forms/question";
 import { number, t } from "../i18n";
 import { ExternalLink } from "../render/markdown";
 import { me } from "../state";
-import { Copy, Link } from "../ui/elements";
+import { Copy, Link, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { visible } from "../ui/text";
 import { Interfaces } from "./interfaces";
@@ -102,18 +103,31 @@ function SkillView({ skill }: { skill: Skill }) {
         </button>
       </div>
       <p class="soft">{visible(skill.description)}</p>
-      {isOpen && <Try skill={skill} />}
+      {isOpen && <WithForms skill={skill} />}
     </section>
   );
 }
 
-function Try({ skill }: { skill: Skill }) {
+/** Ask the server how messages are sent, then let one be. */
+function WithForms({ skill }: { skill: Skill }) {
+  const [forms, setForms] = useState<http.Calls | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const load = () => {
+    setError(null);
+    http.calls(me.value!.card.name).then(setForms, setError);
+  };
+  useEffect(load, []);
+  if (error !== null) return <Trouble error={error} onRetry={load} />;
+  return forms && <Try skill={skill} forms={forms} />;
+}
+
+function Try({ skill, forms }: { skill: Skill; forms: http.Calls }) {
   const info = me.value!;
   const schema = info.schemas[skill.id]?.input ?? null;
   const isText = !schema || (schema["type"] === "string" && !schema["enum"]);
-  const [version, setVersion] = useState(info.versions[0] ?? "1.0");
-  const [binding, setBinding] = useState<Wish["binding"]>("JSONRPC");
-  const bindings = (["JSONRPC", "HTTP+JSON"] as const).filter((one) => info.bindings[version]?.includes(one));
+  const [version, setVersion] = useState(info.versions[0]!);
+  const [binding, setBinding] = useState("");
+  const bindings = Object.keys(forms[version]!);
   const [isStream, setStream] = useState(false);
   const [text, setText] = useState(skill.examples?.[0] ?? "");
   const [json, setJson] = useState("");
@@ -123,14 +137,14 @@ function Try({ skill }: { skill: Skill }) {
   const wish = (given: string): Wish => ({
     skill: skill.id,
     version,
-    binding: bindings.includes(binding) ? binding : "JSONRPC",
+    binding: bindings.includes(binding) ? binding : bindings[0]!,
     isStream,
     text: isText ? given : undefined,
     json: isText ? undefined : given,
   });
   const send = async (given: string) => {
     setAnswer("");
-    const { request } = await tryIt(info, wish(given), (piece) => setAnswer((now) => now + piece));
+    const { request } = await tryIt(forms, wish(given), (piece) => setAnswer((now) => now + piece));
     setSent(request);
     setCount((now) => now + 1);
   };
@@ -150,7 +164,7 @@ function Try({ skill }: { skill: Skill }) {
           {t("try.binding")}{" "}
           <select
             value={wish("").binding}
-            onChange={(event) => setBinding(event.currentTarget.value as Wish["binding"])}
+            onChange={(event) => setBinding(event.currentTarget.value)}
             disabled={bindings.length < 2}
           >
             {bindings.map((one) => (
@@ -185,7 +199,7 @@ function Try({ skill }: { skill: Skill }) {
       {now && (
         <p class="row">
           {t("try.copyas")}
-          {Object.entries(copies(info, wish(now))).map(([name, line]) => (
+          {Object.entries(copies(info, forms, wish(now))).map(([name, line]) => (
             <Copy key={name} label={name} text={() => line} />
           ))}
         </p>

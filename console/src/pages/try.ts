@@ -1,13 +1,13 @@
-/** One call in any version over either HTTP binding; and the same as a line to type. */
+/** One call in any version over any HTTP binding; and the same as a line to type. */
 
-import { newId } from "../api/http";
+import { type Calls, newId } from "../api/http";
 import { sessionHeaders } from "../api/session";
 import type { Me } from "../api/types";
 
 export interface Wish {
   skill: string;
   version: string;
-  binding: "JSONRPC" | "HTTP+JSON";
+  binding: string;
   isStream: boolean;
   text?: string;
   json?: string;
@@ -19,54 +19,25 @@ interface Call {
   body: string;
 }
 
-export function callOf(info: Me, wish: Wish): Call {
-  const id = newId();
-  const metadata = { skill: wish.skill };
-  const raw = (value: unknown) =>
-    JSON.stringify(value).replace('"__data__"', () => wish.json ?? "null");
-  const data = "__data__";
-  const headers: Record<string, string> = { "Content-Type": "application/json" };
-  if (wish.isStream) headers["Accept"] = "text/event-stream";
-  let message: unknown;
-  let method: string;
-  let path = info.rpc;
-  if (!wish.version.startsWith("0.")) {
-    // 1.0, and what is added to it since
-    headers["A2A-Version"] = wish.version;
-    const part = wish.json === undefined ? { text: wish.text } : { data, mediaType: "application/json" };
-    message = { message: { messageId: id, role: "ROLE_USER", parts: [part], metadata } };
-    method = wish.isStream ? "SendStreamingMessage" : "SendMessage";
-    if (wish.binding === "HTTP+JSON") {
-      path = `${info.rest}/message:${wish.isStream ? "stream" : "send"}`;
-      return { path, headers, body: raw(message) };
-    }
-  } else if (wish.version === "0.1") {
-    const part = wish.json === undefined ? { type: "text", text: wish.text } : { type: "data", data };
-    message = { id, message: { role: "user", parts: [part], metadata } };
-    method = wish.isStream ? "tasks/sendSubscribe" : "tasks/send";
-  } else if (wish.binding === "HTTP+JSON") {
-    headers["A2A-Version"] = wish.version;
-    const part = wish.json === undefined ? { text: wish.text } : { data: { data } };
-    message = {
-      message: { messageId: id, role: "ROLE_USER", content: [part], metadata },
-      configuration: { blocking: true }, // else 0.3 answers with a task that has just begun
-    };
-    path = `${info.rest}/v1/message:${wish.isStream ? "stream" : "send"}`;
-    return { path, headers, body: raw(message) };
-  } else {
-    const part = wish.json === undefined ? { kind: "text", text: wish.text } : { kind: "data", data };
-    message = { message: { kind: "message", messageId: id, role: "user", parts: [part], metadata } };
-    method = wish.isStream ? "message/stream" : "message/send";
-  }
-  return { path, headers, body: raw({ jsonrpc: "2.0", id: 1, method, params: message }) };
+/** Fill in the form that the server has for a call. */
+export function callOf(forms: Calls, wish: Wish): Call {
+  const form = forms[wish.version]![wish.binding]![wish.isStream ? "stream" : "send"];
+  const values: Record<string, string> = {
+    '"%id%"': JSON.stringify(newId()),
+    '"%skill%"': JSON.stringify(wish.skill),
+    '"%text%"': JSON.stringify(wish.text ?? ""),
+    '{"%data%":true}': wish.json ?? "null", // digit by digit as it was typed
+  };
+  const body = wish.json === undefined ? form.body.text : form.body.data;
+  return { ...form, body: body.replace(/"%(?:id|skill|text)%"|\{"%data%":true\}/g, (found) => values[found]!) };
 }
 
 export async function tryIt(
-  info: Me,
+  forms: Calls,
   wish: Wish,
   onPiece: (text: string) => void,
 ): Promise<{ request: string }> {
-  const call = callOf(info, wish);
+  const call = callOf(forms, wish);
   const named = Object.entries(call.headers).map(([name, value]) => `${name}: ${value}`);
   const request = `POST ${call.path}\n${named.join("\n")}\n\n${pretty(call.body)}`;
   const response = await fetch(call.path, {
@@ -102,8 +73,8 @@ function quoted(text: string): string {
 }
 
 /** The same call as a line for a shell, and as a program. */
-export function copies(info: Me, wish: Wish): { accord: string; curl: string; Python: string } {
-  const call = callOf(info, wish);
+export function copies(info: Me, forms: Calls, wish: Wish): { accord: string; curl: string; Python: string } {
+  const call = callOf(forms, wish);
   const headers = Object.entries(call.headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
   const what = wish.json === undefined ? quoted(wish.text ?? "") : `--data ${quoted(wish.json)}`;
   const content = wish.json === undefined ? JSON.stringify(wish.text) : pythonJson(wish.json);

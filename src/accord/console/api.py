@@ -35,7 +35,7 @@ from ..model import (
     Unavailable,
 )
 from ..model import Part as ModelPart
-from ..protocol import Codec
+from ..protocol import NEWEST, Codec
 from ..protocol.v1 import codec as v1
 from ..server import (
     HttpRequest,
@@ -115,7 +115,7 @@ class Api:
         """Raise PermissionDenied if who is no operator asks for more than what is their own."""
         callers: list[str] = []
         match verb, parts:
-            case ("GET", ["me" | "logins"]):
+            case ("GET", ["me" | "calls" | "logins"]):
                 return
             case ("POST", ["logins", id_, "close"]) if id_ == own:
                 return
@@ -138,6 +138,11 @@ class Api:
         match request.target.verb, parts:
             case "GET", ["me"]:
                 return _answer(self._me(request, query.get("agent", "")))
+            case "GET", ["calls"]:
+                from .calls import calls_of  # with the clients of all versions: late
+
+                me = self._me(request, query.get("agent", ""))
+                return _answer(calls_of(self._app.versions, me["rpc"], me["rest"]))
             case "GET", ["counts"]:
                 return _answer(await self._lists.counts())
             case "GET", ["now"]:
@@ -222,6 +227,7 @@ class Api:
             "base": base,
             "rpc": root + at + app.rpc_path,
             "rest": root + at + app.rest_path,
+            "speaks": NEWEST,  # whose objects the page reads
             "versions": [version.number for version in app.versions],
             "aliases": {version.number: list(version.aliases) for version in app.versions},
             "bindings": {version.number: list(codecs_of(version)) for version in app.versions},
