@@ -59,7 +59,7 @@ class Challenge(NamedTuple):
 
 
 class Credentials:
-    """Hold what a request tells about its caller: headers, query, cookies and the client
+    """Hold what a request says about its caller: headers, query, cookies and the client
     certificate.
 
     The same for every binding: gRPC's metadata are the headers, and what other bindings take from

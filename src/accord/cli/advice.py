@@ -126,7 +126,7 @@ def advised(
         error: What went wrong.
         url: The agent that was asked for something.
         again: What brings the answer without having the work done twice; empty if nothing does.
-        binding: The one in use, whose code is told.
+        binding: The one in use, whose code of the error is shown.
         has_credential: Whether one was sent.
     """
     said, task_id = str(error), task_of(error)

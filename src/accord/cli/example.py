@@ -50,7 +50,7 @@ _FORMATS = {
     "email": "ada@example.com",
     "uri": "https://example.com",
 }
-# What the texts of a skill that gives no modes may tell of its files.
+# Words in the texts of a skill without modes, and the files they stand for.
 _WORDS = {
     "csv": "text/csv",
     "json": "application/json",

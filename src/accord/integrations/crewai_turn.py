@@ -1,4 +1,4 @@
-"""A turn of CrewAI, in a thread: what its event bus tells of it, and its questions.
+"""A turn of CrewAI, in a thread: what its event bus reports, and its questions.
 
 CrewAI's coroutines wait for locks, for threads, and sometimes for models, without giving way to
 their event loop. So a turn has a thread and a loop of its own. There is one event bus for the whole
@@ -49,7 +49,7 @@ class CrewTurn:
     def __init__(self, ctx: Context) -> None:
         self.result: Any = None
         self.is_answer: Callable[[Any], bool] = lambda event: False  # whether a token is shown
-        self.flow: Any = None  # the flow that is run, whose methods are told as status
+        self.flow: Any = None  # the flow that is run, whose methods are reported as status
         self._ctx = ctx
         self._loop = asyncio.get_running_loop()
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
@@ -174,7 +174,7 @@ class CrewTurn:
 
 
 def _beginning(text: str) -> int | None:
-    """Where the answer begins in what a model says; None if that can't be told yet."""
+    """Return where the answer begins in what a model says; None if that is not known yet."""
     if _ANSWER in text:
         begins = text.index(_ANSWER) + len(_ANSWER)
         return begins + len(text[begins:]) - len(text[begins:].lstrip())

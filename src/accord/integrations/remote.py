@@ -56,7 +56,7 @@ _MESSAGE = "What to ask the agent, in words; with task_id, the answer to its que
 class RemoteTool(msgspec.Struct, frozen=True):
     """An agent, or one of its skills, as a tool.
 
-    `schema` is the JSON Schema of the object it takes, if the card tells one. `is_value` says that
+    `schema` is the JSON Schema of the object it takes, if the card has one. `is_value` says that
     the object stands for the plain value in its only field. `called` says how a model calls it, if
     not by its name.
     """

@@ -81,7 +81,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
             yield event["data"]
         elif "current_tool_use" in event:
             use = event["current_tool_use"]
-            if use["toolUseId"] not in called:  # it is told again with each piece of its arguments
+            if use["toolUseId"] not in called:  # it comes again with each piece of its arguments
                 called.add(use["toolUseId"])
                 ctx.status(f"calls {use['name']}")
         elif "result" in event:

@@ -222,7 +222,7 @@ def _answer(message: Message, schema: dict[str, Any] | None) -> Any:
 
 
 def text_of(message: Message) -> str:
-    """What a model is told of a message: its text, and its data as JSON."""
+    """Return what a model gets of a message: its text, and its data as JSON."""
     data = [
         json.dumps(part.data, ensure_ascii=False)
         for part in message.parts

@@ -253,8 +253,8 @@ def _base_name(name: str) -> str:
 
 
 def fitted_name(name: str, most: int) -> str:
-    """Return the name of a file with at most so many bytes, as disks count them; its end tells what
-    it is, and stays.
+    """Return the name of a file with at most so many bytes, as disks count them. Its
+    ending stays: it shows what the file is.
     """
     data = name.encode(errors="replace")  # half a character, as JSON can say it, is none
     if len(data) <= most:

@@ -72,7 +72,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class Guard:
-    """Allows https to public addresses, and what it is told of.
+    """Allows https to public addresses, and what is listed in `allow`.
 
     Guard(allow=["10.20.0.0/16", "192.168.1.7", "hooks.corp.example", "*.test"])
 
@@ -106,7 +106,7 @@ class Guard:
         self._schemes = frozenset(schemes)
 
     def check_url(self, url: str) -> Url:
-        """Return the parts of a URL that may be connected to, as far as that can be told from it.
+        """Return the parts of a URL that may be connected to, as far as it shows that.
 
         Raises:
             ValueError: It may not, and why. The text holds no user, password or query.

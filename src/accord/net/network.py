@@ -130,7 +130,7 @@ class Network:
         raise fault
 
     async def close(self) -> None:
-        """Close everything; who still waits or reads is told."""
+        """Close everything; who still waits or reads gets an error."""
         self._is_closed = True
         session, self._session = self._session, None
         if session is not None and session is not self._given_session:

@@ -179,7 +179,7 @@ class _Resolver(AbstractResolver):
     """
 
     def __init__(self, guard: Guard | None) -> None:
-        self.allowed: set[str] = set()  # addresses of names the guard was told of
+        self.allowed: set[str] = set()  # addresses of names that the guard allows by name
         self._guard = guard
 
     async def resolve(

@@ -1,4 +1,4 @@
-"""Forward proxies: from the environment or as told, for addresses the user gave.
+"""Forward proxies: from the environment or from an option, for addresses the user gave.
 
 `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count in both spellings, the lower one first. Calls to
 this machine never go through a proxy of the environment: it could not reach it.

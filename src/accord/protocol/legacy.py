@@ -102,7 +102,7 @@ def load(params: bytes) -> Json:
 def read(reader: Callable[[Any], T], value: Any, field: str = "params") -> T:
     """Return what `reader` makes of a value from outside.
 
-    Readers say what is wrong where it is worth telling; beyond that they take a value for what it
+    Readers say what is wrong where that helps; beyond that they take a value for what it
     should be. That it is not is the sender's mistake as well.
     """
     try:
@@ -397,7 +397,7 @@ def wrapped(event: Event | Message) -> Json:
 
 
 def error_data(error: A2AError) -> Json:
-    """What is told beside code and text. Of what is an HTTP status, the reason: an error in a
-    stream comes without one.
+    """Return what is sent beside code and text: the details, and the reason of an error that is
+    an HTTP status, because in a stream there is no status.
     """
     return error.detail | ({"reason": error.reason} if error.is_http_level else {})

@@ -63,7 +63,7 @@ class Notified(msgspec.Struct, frozen=True):
 
     task_id: str
     event: Event | Message
-    task: Task  # as far as it was told: the events received so far, folded
+    task: Task  # as far as it is known here: the events received so far, folded
     number: int | None = None  # of the event in its task, if the sender numbers them
     id: str = ""  # of the delivery: the same if it comes again
 
@@ -390,7 +390,7 @@ def _without_query(url: str) -> str:
 
 
 def _seconds(value: Any) -> float:
-    """A time as claims have it. Raises ValueError: no number, or one that no age can be told of, as
+    """Return a time as claims have it. Raises ValueError for what is no number, or has no age:
     `"nan"` is neither early nor late.
     """
     if type(value) not in (int, float) or not 0 <= value <= _LAST_S:

@@ -108,7 +108,7 @@ class Changes:
             raise
 
     async def catch_up(self) -> None:
-        """Read what other hubs have changed until now, before somebody is told what there is, or
+        """Read what other hubs have changed until now, before an answer says what there is, or
         that something is not there. However many ask, there are 100 readings a second at most.
         """
         if self._db.is_shared:

@@ -70,7 +70,7 @@ class AgentCall:
         params: Its parameters.
         wait_s: How long the agent may work before the result says that it still does.
         on_long: Makes the result then, of the reply so far; None: the call is repeated, or the
-          model is told.
+          result says so.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class AgentCall:
         return await follow(self._client, stream, on_event, wait_s=self._wait_s, **how)
 
     async def _report(self, event: Any) -> None:
-        """Tell the client that something goes on."""
+        """Report to the client that something goes on."""
         said = ""
         if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING:
             said = event.status.message.text if event.status.message is not None else ""

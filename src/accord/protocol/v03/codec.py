@@ -503,8 +503,8 @@ _BY_CODE = {
 
 
 def error_name(error: A2AError) -> str:
-    """The name 0.3's libraries give to an error: what its HTTP+JSON and gRPC clients tell errors
-    apart by.
+    """Return the name 0.3's libraries give to an error: its HTTP+JSON and gRPC clients know an
+    error by that.
     """
     return _NAMES.get(type(error)) or _BY_CODE.get(error.code, "InternalError")
 

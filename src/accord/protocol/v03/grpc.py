@@ -77,7 +77,7 @@ def _card(card: AgentCard) -> Json:
 
 
 def error_text(error: A2AError) -> str:
-    """What 0.3's clients tell errors apart by: the name in front."""
+    """Return the text of an error with its name in front, by which clients of 0.3 know it."""
     return f"{v03.error_name(error)}: {error}"
 
 

@@ -191,9 +191,7 @@ CODEC = V1()
 
 
 def agree(body: dict[str, Any], fields: dict[str, str]) -> None:
-    """The path decides; a tenant or task in the body that says otherwise is a mistake worth
-    telling.
-    """
+    """Raise an error if a tenant or task in the body is another than in the path, which decides."""
     for name, value in fields.items():
         snake = "task_id" if name == "taskId" else name
         for given in (body.pop(snake, None), body.pop(name, None)):

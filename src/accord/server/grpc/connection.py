@@ -428,7 +428,7 @@ class Http2Connection(PausableReader):
         id_, pairs = event.stream_id, event.headers
         self._count_headers(len(pairs))
         if self._has_left:
-            return  # our GOAWAY told the client that this stream isn't processed
+            return  # our GOAWAY says that this stream isn't processed
         try:
             head = self._head(pairs)
         except Malformed:

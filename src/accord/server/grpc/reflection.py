@@ -14,7 +14,7 @@ _PACKAGES = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 
 
 def reflection(services: Iterable[str]) -> dict[str, GrpcMethod]:
-    """Return the methods that tell about `services` and about themselves."""
+    """Return the methods that describe `services` and themselves."""
     served = sorted([*services, *(package + ".ServerReflection" for package in _PACKAGES)])
     return {
         f"/{package}.ServerReflection/ServerReflectionInfo": GrpcMethod(

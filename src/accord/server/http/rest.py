@@ -162,8 +162,8 @@ class Routes:
         return head in self._heads
 
     def codec_below(self, path: str) -> RestCodec:
-        """The codec for telling somebody that there is no such path: the first to have others that
-        begin so.
+        """Return the codec for the answer that there is no such path: the first that has paths
+        which begin so.
         """
         return self._heads.get(path.strip("/").partition("/")[0], v1.CODEC)
 

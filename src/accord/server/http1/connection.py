@@ -2,8 +2,8 @@
 other.
 
 What a client may cost is bounded: bytes of a head and of a body, bytes sent ahead, the time to say
-what it wants and to take what it is given, and the time others wait for it. Who goes too far is
-told so, and the connection closed.
+what it wants and to take what it is given, and the time others wait for it. Who goes too far gets
+an error, and the connection is closed.
 """
 
 import asyncio

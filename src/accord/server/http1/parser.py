@@ -55,7 +55,7 @@ def is_request(data: bytes | bytearray) -> bool:
 
 
 class _Lines:
-    """What llhttp tells of a head."""
+    """Collects what llhttp finds in a head."""
 
     __slots__ = ("pairs", "url")
 
@@ -85,8 +85,7 @@ def read_head(data: bytes) -> RequestHead:
     try:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        # nobody is told that we would: a client that asks for HTTP/2 gets its answer in this
-        # protocol
+        # We never offer an upgrade: a client that asks for HTTP/2 is answered in this protocol.
         pass
     except httptools.HttpParserInvalidMethodError:
         raise Bad("the request does not begin with a known HTTP method", 501) from None
@@ -192,7 +191,7 @@ class Sized:
 
 
 class _Pieces:
-    """What llhttp tells of a body."""
+    """Collects what llhttp finds in a body."""
 
     __slots__ = ("count", "data", "is_too_large", "is_whole", "most", "taken")
 
@@ -258,8 +257,8 @@ class Chunked:
         return taken
 
     def _ends(self, data: bytes) -> Iterator[int]:
-        """Yield where the body may be over, and then the next request begins: llhttp does not tell
-        where it was.
+        """Yield where the body may be over, and then the next request begins: llhttp does not say
+        where that was.
         """
         before = len(self._tail)
         found = self._tail + data if before else data

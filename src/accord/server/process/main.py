@@ -27,14 +27,14 @@ _ERROR = "Error: "  # before what a program says last, as its commands do
 
 
 class _Stop:
-    """Somebody wants the server to stop: at once, if told twice. Told to stop, the process ends
-    with code 0.
+    """Notices that the server is to stop: after its grace, or at once if asked twice. A process
+    that was asked to stop ends with code 0.
     """
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
         self.asked = asyncio.Event()
-        self.hurried = asyncio.Event()  # told twice
+        self.hurried = asyncio.Event()  # asked twice
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
@@ -250,7 +250,7 @@ class _Server:
 
 async def _end(app: Router, server: HttpServer, grace_s: float) -> None:
     """End the agent's work first: streams then end by themselves, and who comes meanwhile is
-    told.
+    refused.
     """
     server.leave_to_others()
     await app.close(grace_s)

@@ -1,4 +1,4 @@
-"""Hearing of a stop in a process of somebody else's, whose server tells an app only when all its
+"""Noticing a stop in a process of somebody else's, whose server notifies an app only when all its
 connections are closed.
 """
 

@@ -31,7 +31,7 @@ Serve = Callable[["WorkerProcess"], None]
 
 
 class WorkerProcess:
-    """A child, as it sees itself: what it tells its parent, and how it learns of its end."""
+    """A child, as it sees itself: what it reports to its parent, and how it notices its end."""
 
     def __init__(self, number: int, ready: int, parent: int) -> None:
         self.number = number
@@ -39,7 +39,7 @@ class WorkerProcess:
         self._ready = ready
 
     def is_serving(self) -> None:
-        """Tell the parent."""
+        """Report to the parent that this child serves."""
         os.write(self._ready, bytes([self.number]))
 
 
@@ -152,7 +152,7 @@ class _Parent:
             return
         code = 1
         try:
-            os.setpgid(0, 0)  # Ctrl-C is the parent's to hear: told twice, a worker would hurry
+            os.setpgid(0, 0)  # Ctrl-C is for the parent: asked twice, a worker would hurry
             os.close(self._life)
             signal.set_wakeup_fd(-1)
             for one in (signal.SIGTERM, signal.SIGCHLD):
