@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, Ask, Context, Reply, Retention
-from accord.engine.log import writer
+from accord.engine.log import NOBODY, writer
+from accord.engine.reading import view
 from accord.model import Message, Part, Role, SendMessageRequest
 from accord.store.contract import CommitFailed, Item, Namespace, Store
 from accord.store.memory import MemoryStore
@@ -144,6 +145,45 @@ async def test_an_answer_is_found_by_its_key_also_when_the_log_is_purged(store: 
             while await tasks.store.read({record.key: 0}):
                 await process.app._engine._upkeep.purge()
         assert await process.send(answer, key("k")) == first
+
+
+@pytest.mark.parametrize("way", ["SendMessage", "SendStreamingMessage"])
+@pytest.mark.parametrize("which", ["first", "answer"])
+async def test_a_key_whose_turn_was_purged_gives_the_task_as_it_was_begun_anew(
+    store: str, which: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing says any more how the turn ended: who waited for that would wait for ever."""
+    monkeypatch.setattr(view, "OUTCOME_S", 0.1)
+    agent = Agent("Chat")
+
+    @agent.skill
+    async def ask(text: str, ctx: Context) -> str:
+        return await ctx.ask(f"Which {text}?")
+
+    keep = Retention(events_s=0, keys_s=math.inf, tasks_s=math.inf)
+    async with serving(agent, store, retention=keep) as process, asyncio.timeout(20):
+        sent = {"first": message("one")}
+        task = await process.send(sent["first"], key("first"))
+        sent["answer"] = message("blue", task_id=task["id"])
+        await process.send(sent["answer"], key("answer"))
+        engine = process.app._engine
+        record = await engine.tasks.store.load(Namespace("Chat"), task["id"])
+        while await engine.tasks.store.read({record.key: 0}):
+            await engine._upkeep.purge()
+        request = SendMessageRequest(
+            message=Message(
+                message_id="m", role=Role.USER, parts=[Part(text="two")], task_id=task["id"]
+            )
+        )
+        receipt = await engine.resume(request, Namespace("Chat"), NOBODY, reopen=True)
+        await receipt.answer()
+        receipt.close()
+        if way == "SendMessage":
+            found = await process.send(sent[which], key(which))
+        else:
+            (frame,) = await process.stream(way, sent[which], key(which))
+            found = frame.event["task"]
+    assert told(found) == "Which two?"
 
 
 async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage(

@@ -143,7 +143,7 @@ class IdempotentSends:
         if found is None:
             return None, True
         try:
-            turn = record.turn or await self._tasks.views.turn_of(found, record.post)
+            turn = record.turn or await self._tasks.views.turn_of(found, record)
         except (TooManyRequests, TaskGenerationMismatch):  # it was not taken then; it may be now
             return None, True
         if isinstance(found, Log) and found.pos < turn:

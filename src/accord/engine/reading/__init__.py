@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from .reader import Reader as Reader
     from .receipt import Receipt as Receipt
     from .tail import Tail as Tail
+    from .view import OUTCOME_S as OUTCOME_S
     from .view import View as View
+    from .view import unread as unread
     from .views import Views as Views
 
 if not TYPE_CHECKING:  # else every name would seem to exist

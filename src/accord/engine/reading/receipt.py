@@ -117,6 +117,7 @@ class Receipt:
         await self.stored()
         views, tail, turn = self._views, self._tail, self.turn
         seq, pos, cuts = self._seq, self._pos, self._cuts
+        may_be_purged = not self.is_new and not seq  # it is not known what came after the message
         while True:
             tail.check_turn(turn, self._cuts)
             if (cut := tail.cut_since(cuts)) is not None and pos > cut:
@@ -146,6 +147,9 @@ class Receipt:
             if tail.state in FINAL and tail.pos >= turn:
                 # The log was purged: what it said is in the task.
                 return await views.snapshot_now(tail)
+            if may_be_purged and await views.is_purged_at(tail, turn):
+                return await views.snapshot_now(tail)  # begun anew since
+            may_be_purged = False
             views.check_open(tail)
             if views.is_out:
                 raise not_stored()

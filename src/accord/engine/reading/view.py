@@ -4,14 +4,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, error_of
+from ...model import (
+    FINAL,
+    A2AError,
+    Limits,
+    TaskState,
+    Unavailable,
+    UnsupportedOperation,
+    error_of,
+)
 from ...protocol import Snapshot
 from ..log import Event, Ids, PostRefused, not_stored
 from .tail import Tail
 
-__all__ = ["Source", "View", "refusal_of"]
+__all__ = ["OUTCOME_S", "Source", "View", "refusal_of", "unread"]
 
 STREAM_OUTAGE_S = 30.0  # an outage of the store, before a stream ends with an error
+OUTCOME_S = 30.0  # for the owner of a task to deal with a post
 
 
 class Source(Protocol):
@@ -173,7 +182,12 @@ class View:
         Raises:
             UnsupportedOperation: The task ended first: nobody will read the post.
             Unavailable: The store fails, or this server stops.
+            TimeoutError: The owner has not dealt with it for OUTCOME_S.
         """
+        async with asyncio.timeout(OUTCOME_S):
+            return await self._post_outcome(post_id)
+
+    async def _post_outcome(self, post_id: int) -> int | PostRefused:
         tail, checked = self._tail, self._pos
         while (found := tail.post(post_id)) is None:
             self._source.check_open(tail)
@@ -292,6 +306,16 @@ def refusal_of(event: Event, turn: int, tail: Tail) -> A2AError:
         if refused == turn:
             return error_of(error, text)
     return _ended(tail.ids, event.state or tail.state)
+
+
+def unread(task_id: str) -> A2AError:
+    """The error of a message that the owner of its task has not read for OUTCOME_S."""
+    return Unavailable(
+        f"the message for task {task_id} is stored, but its process has not read it yet; get the "
+        "task in a while",
+        retry_after_s=5,
+        taskId=task_id,
+    )
 
 
 def _ended(ids: Ids, state: TaskState) -> A2AError:

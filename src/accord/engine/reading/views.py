@@ -9,7 +9,7 @@ import msgspec
 
 from ...model import FINAL, TooManyRequests, Unavailable, error_of
 from ...protocol import Snapshot
-from ...store import Namespace, Record
+from ...store import Idempotency, Namespace, Record
 from ..log import (
     Event,
     Ids,
@@ -25,7 +25,7 @@ from ..log import (
 from ..ownership import LIVE, TaskSlot
 from .remote import RemoteTails
 from .tail import Tail
-from .view import View
+from .view import View, unread
 
 if TYPE_CHECKING:
     from ..tasks import Tasks
@@ -98,6 +98,8 @@ class Views:
         """Return whether the end of a turn was shown."""
         pos = turn
         while rows := await self._store.read({of.key: pos}):
+            if rows[0].pos > pos + 1:
+                return True  # it was purged, which happens to what has ended
             events = list(events_of(rows, Ids(of.id, of.context_id)))
             # What came since is still to be shown.
             shown = [event for event in events if event.pos <= of.pos]
@@ -106,28 +108,42 @@ class Views:
             pos = rows[-1].end
         return state_of(of.state) in FINAL
 
-    async def turn_of(self, of: Log | Record, post: int) -> int:
-        """Return the turn of a message that was posted, once its owner has read it. Raises the
-        error it was refused with.
+    async def turn_of(self, of: Log | Record, key: Idempotency) -> int:
+        """Return the turn of a message that was posted under a key, once its owner has read it.
+        Raises the error it was refused with.
+
+        Raises:
+            Unavailable: Its owner has not read it in time.
         """
         view = await self.after(of, of.seq, pos=of.pos)
         try:
             tail = self.tail(of)
-            outcome = await self.outcome(tail, post, 0)
+            outcome = await self.outcome(tail, key.post, 0)
             if outcome is None and tail.state in FINAL and await self._is_purged(tail):
                 return tail.pos  # what the log said is in the task
             if outcome is None:
-                outcome = await view.post_outcome(post)
+                outcome = await view.post_outcome(key.post)
+        except TimeoutError:
+            if await self._is_purged(tail, since_ms=key.at_ms):
+                return 1  # as much as any turn whose answer is gone: the task has it
+            raise unread(tail.ids.task_id) from None
         finally:
             view.close()
         if isinstance(outcome, PostRefused):
             raise error_of(outcome.error, outcome.text, outcome.detail)
         return outcome
 
-    async def _is_purged(self, tail: Tail) -> bool:
-        """Return whether the log of a task has lost its beginning."""
+    async def _is_purged(self, tail: Tail, since_ms: int = 0) -> bool:
+        """Return whether the log of a task has lost its beginning, and with it all that was stored
+        before this time.
+        """
         rows = await self._store.read({tail.slot.key: 0})
-        return not rows or rows[0].pos != 1
+        return not rows or (rows[0].pos != 1 and rows[0].at_ms >= since_ms)
+
+    async def is_purged_at(self, tail: Tail, pos: int) -> bool:
+        """Return whether the log of a task has lost what came after a position."""
+        rows = await self._store.read({tail.slot.key: pos})
+        return bool(rows) and rows[0].pos > pos + 1
 
     def check(self, namespace: Namespace, task_id: str) -> None:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for

@@ -23,7 +23,7 @@ from ...protocol.v1 import codec as v1
 from ...pump import Pump
 from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import NOBODY, Log, PostRefused, Sender
-from ..reading import Receipt, View
+from ..reading import OUTCOME_S, Receipt, View, unread
 from .delivery import Incoming
 from .refusals import check_generation
 
@@ -35,7 +35,6 @@ __all__ = ["Posts"]
 log_ = logging.getLogger("accord")
 
 RETRY_S = 1.0
-OUTCOME_S = 30.0  # then its sender gets an error: the message is stored, and nothing else is known
 
 
 class Posted(msgspec.Struct, omit_defaults=True):
@@ -94,8 +93,7 @@ class Posts:
             if post_id is None:
                 return None
             try:
-                async with asyncio.timeout(OUTCOME_S):
-                    outcome = await view.post_outcome(post_id)
+                outcome = await view.post_outcome(post_id)
             except UnsupportedOperation:  # it has ended, and nobody has read the post
                 if incoming.if_generation is not None:
                     now = await self._engine.tasks.store.load(record.namespace, record.id)
@@ -106,12 +104,7 @@ class Posts:
             # Before the view is closed: what was read of the task is not read again.
             return Receipt(self._engine.tasks.views, record, outcome)
         except TimeoutError:
-            raise Unavailable(
-                f"the message for task {record.id} is stored, but its process has not "
-                "read it yet; get the task in a while",
-                retry_after_s=5,
-                taskId=record.id,
-            ) from None
+            raise unread(record.id) from None
         finally:
             view.close()
 
@@ -149,8 +142,7 @@ class Posts:
         come in time. Raises the error it was refused with.
         """
         try:
-            async with asyncio.timeout(OUTCOME_S):
-                outcome = await view.post_outcome(post_id)
+            outcome = await view.post_outcome(post_id)
         except UnsupportedOperation:  # it has ended, and with it everything that was posted
             return True
         except TimeoutError:
