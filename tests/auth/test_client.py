@@ -661,6 +661,14 @@ def test_logged_in_by_a_secret(file, serving, scheme, options, typed, name, valu
     assert json.loads(file.read_text()) == {}
 
 
+def test_nobody_is_asked_for_a_secret_that_is_on_standard_input(file, serving):
+    """Without a terminal there is nobody to ask, and nothing that could show what is typed."""
+    with serving(Agent(BEARER)) as url:
+        done = run("auth", "login", url, input=f"{SECRET}\n")
+    assert done.output == f"logged in at {url}\n"
+    assert json.loads(file.read_text())
+
+
 def test_logged_in_as_a_program(file, serving):
     agent = Agent(oauth)
     with serving(agent) as url:

@@ -98,6 +98,10 @@ def test_a_file_of_another_type_is_answered_with_the_option_that_names_its_type(
         assert (refused.code, "--media-type TYPE after its --file" in refused.err) == (1, True)
         taken = accord("send", url, "--file", "a.txt", "--media-type", "text/csv", cwd=tmp_path)
         assert (taken.code, taken.out.strip()) == (0, "4")
+        none = accord("send", url, "hello", cwd=tmp_path)
+        assert "needs a file in the message" in none.err
+        assert "Send one with --file FILE" in none.err
+        assert "--media-type" not in none.err
 
 
 def test_a_path_that_is_typed_wrong_is_noticed(tmp_path):

@@ -169,6 +169,8 @@ def advised(
             hint = f"Credentials given as options are not sent to cards. Log in with:  {login}"
         case Unauthenticated() if url and "accord auth login" not in said:
             hint = f"Log in with:  {typed('auth', 'login', url)}"
+        case ContentTypeNotSupported() if "needs a file" in said and _has_option("--file"):
+            hint = "Send one with --file FILE."
         case ContentTypeNotSupported() if _has_option("--media-type"):
             hint = "Say what a file is with --media-type TYPE after its --file."
         case TaskNotFound():

@@ -91,8 +91,8 @@ class _Wanted(msgspec.Struct):
 @click.option(
     "--secret-stdin",
     is_flag=True,
-    help="Read the secret from standard input. By default you are asked for it. A client's "
-    "secret may be in ACCORD_CLIENT_SECRET.",
+    help="Read the secret from standard input. By default you are asked for it, if there is a "
+    "terminal. A client's secret may be in ACCORD_CLIENT_SECRET.",
 )
 @OUTPUT
 def login(
@@ -253,7 +253,7 @@ def _typed_in(how: str, user: str, from_stdin: bool) -> Login:
 def _secret(words: str, from_stdin: bool) -> str:
     text: str = (
         sys.stdin.readline().rstrip("\r\n")
-        if from_stdin
+        if from_stdin or not sys.stdin.isatty()
         else click.prompt(words, hide_input=True, err=True)
     )
     if not text or not text.isprintable():
