@@ -69,7 +69,9 @@ async def page(session: aiohttp.ClientSession, *, is_live: bool) -> AsyncIterato
 
 
 async def measure(pairs: int, seconds: float, *, is_live: bool) -> list[tuple[float, float]]:
-    """Return the CPU microseconds of a send without and with the page, of each pair of turns."""
+    """Return the CPU microseconds of a send without and with the page, of each pair of turns.
+    Prints them with the rate of messages.
+    """
     server = Server("sqlite", variables={"BENCH_CONSOLE": "1"})
     found: list[tuple[float, float]] = []
     try:
@@ -81,24 +83,25 @@ async def measure(pairs: int, seconds: float, *, is_live: bool) -> list[tuple[fl
             lines = await server.connections(CONNECTIONS)
             request, check = wire.send(server), wire.check(wire.COMPLETED)
 
-            async def turn(length_s: float) -> float:
+            async def turn(length_s: float) -> tuple[float, float]:
                 begin = server.cpu_s()
                 tally = await drive(lines, lambda _: request, check, seconds=length_s)
                 await asyncio.sleep(SETTLE_S)
-                return (server.cpu_s() - begin) / tally.units * 1e6
+                return (server.cpu_s() - begin) / tally.units * 1e6, tally.units / length_s
 
             await turn(2.0)
             for n in range(pairs):
-                costs = {}
+                costs, rates = {}, {}
                 for has_page in (False, True) if n % 2 else (True, False):
                     async with (
                         page(session, is_live=is_live) if has_page else contextlib.nullcontext()
                     ):
-                        costs[has_page] = await turn(seconds)
+                        costs[has_page], rates[has_page] = await turn(seconds)
                 found.append((costs[False], costs[True]))
                 print(
                     f"{costs[False]:7.1f} µs  {costs[True]:7.1f} µs  "
-                    f"{costs[True] / costs[False]:.3f}",
+                    f"{costs[True] / costs[False]:.3f}  "
+                    f"{rates[False]:,.0f} and {rates[True]:,.0f} messages a second",
                     flush=True,
                 )
     finally:

@@ -22,7 +22,7 @@
   document.body.append(head, line, range, play, box);
 
   const numberOf = (i) => (frames[i] ? frames[i].n : 0);
-  // Each frame that is drawn leaves how to take it back, so a step costs what one frame does, however many there are.
+  // Each frame that is drawn leaves how to take it back, so a step draws one frame and none of those before it.
   const undo = [];
   const states = ["submitted"];
   const artifacts = new Map();
