@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from accord import Agent, Reply
+from accord.auth import Basic, Resources
 from accord.model import Limits
 from tests.drive import PATIENCE_S, refusal_of, say, state_of
 from tests.drive_grpc import refused_by
@@ -86,6 +87,36 @@ async def test_a_port_taken_by_another_program_is_said(connect_grpc):
         taken.listen()
         with pytest.raises(RuntimeError, match="gRPC cannot listen on"):
             await an_agent().app(grpc_port=taken.getsockname()[1]).open()
+
+
+@pytest.mark.parametrize("port", ["grpc_port", "metrics"])
+async def test_an_app_that_can_not_listen_closes_what_it_has_opened(port: str):
+    """A host may go on without the agent, and keeps nothing of it."""
+    scheme = Noted({"ada": "secret"})
+    agent = Agent("Locked", auth=scheme)
+    agent.skill(echo)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(RuntimeError):
+            await agent.app(**{port: taken.getsockname()[1]}).open()
+    assert scheme.seen == ["open", "close"]
+
+
+class Noted(Basic):
+    """A scheme that notes when it is opened and closed."""
+
+    def __init__(self, users: dict[str, str]) -> None:
+        super().__init__(users)
+        self.seen: list[str] = []
+
+    async def open(self, resources: Resources) -> None:
+        self.seen.append("open")
+        await super().open(resources)
+
+    async def close(self) -> None:
+        self.seen.append("close")
+        await super().close()
 
 
 async def test_a_closed_app_has_closed_its_port():

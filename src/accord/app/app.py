@@ -389,7 +389,7 @@ class App(Router):
                 # now with the port gRPC really has
                 self.reached_at(self._public_address.base)
         except BaseException:
-            await self._engine.close()
+            await self._close_rest()
             raise
         self._notifications.open()
         opened = []
