@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 
 from accord.store.postgres import wake
 from accord.store.postgres.options import parse
 from accord.store.postgres.wake import Wakes
+from tests.postgres import schema_url
+from tests.processes import until
 
 
 @asynccontextmanager
@@ -75,6 +78,38 @@ async def test_polling_goes_on_soon_after_a_database_that_was_slow(
         wakes.start()
         await is_again.wait()
     assert looks[1] - looks[0] < 4 * slow_s
+
+
+@pytest.mark.parametrize("statement", [1, 2])
+async def test_a_connection_that_is_given_back_while_it_begins_to_listen_is_no_fault(
+    statement: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The writer or the heartbeat needs its place, at any moment: between two halves of a statement
+    too.
+    """
+    prepare, prepared = asyncpg.Connection._get_statement, 0
+
+    async def give_back(db: asyncpg.Connection, *args: Any, **options: Any) -> Any:
+        nonlocal prepared
+        found = await prepare(db, *args, **options)
+        if db is wakes._db:
+            prepared += 1
+            if prepared == statement:
+                wakes.give_way()
+        return found
+
+    async def query(sql: str, *values: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(asyncpg.Connection, "_get_statement", give_back)
+    with schema_url() as url:
+        wakes = Wakes(parse(url), pooled=False, replica=1, query=query, wake=lambda tasks: None)
+        wakes.start()
+        try:
+            await until(lambda: prepared >= statement and wakes._db is None)
+        finally:
+            await wakes.stop()
+    assert not caplog.records
 
 
 @pytest.fixture

@@ -155,9 +155,13 @@ class Wakes:
         except asyncio.CancelledError:
             raise  # whoever stops us closes the connection
         except BaseException:
+            # asyncpg has no error of its own for a statement on a connection that is given back.
+            is_ended = self._db is not None and self._db.is_closed()
             self._end_listening()
-            raise
-        self._end_listening()
+            if not is_ended:
+                raise
+        else:
+            self._end_listening()
         return False
 
     def _end_listening(self) -> None:
