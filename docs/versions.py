@@ -171,7 +171,7 @@ async def _matrix() -> list[str]:
     return [
         "## What is served where",
         "",
-        "Made by asking a served agent, with Accord's own client. 1.1 is there with the preview only.",
+        "The table was made by asking a served agent with Accord's own client. 1.1 is served only as a preview (`--preview 1.1`).",
         "",
         f"| | {' | '.join(head)} |",
         "|---|" + "---|" * len(places),

@@ -196,7 +196,7 @@ class App(Router):
         return self._root.card_endpoint(card)
 
     def use_tenants(self, tenants: Tenants) -> None:
-        """Have `tenants` say which agent a tenant at the root stands for."""
+        """Ask `tenants` which agent a tenant at the root stands for."""
         self._service.tenants = tenants
 
     def _put(
@@ -334,7 +334,7 @@ class App(Router):
     # Opening and closing
 
     def add_part(self, part: AppPart) -> None:
-        """Have something opened and closed with this app."""
+        """Open and close a part together with this app."""
         self._parts.append(part)
 
     async def open(self) -> None:

@@ -143,8 +143,8 @@ def replay(
     if is_json(output):
         return print_json({"replayed": count})
     echo(
-        f"{count} dead letter{'' if count == 1 else 's'}: sent again by the server, at once if it "
-        "runs",
+        f"{count} dead letter{'' if count == 1 else 's'}: the server sends them again, at once or "
+        "when it is started next",
         err=True,
     )
 

@@ -304,8 +304,8 @@ class Hub:
         self._rounds.append(pump)
 
     def route(self, function: Route) -> Route:
-        """Have a function choose the agent for messages that name none: it gets the message and the
-        caller and returns `agent/skill`, or None for the usual way.
+        """Let a function choose the agent for messages that name none. It gets the message and the
+        caller, and returns `agent/skill`, or None to let the hub choose.
 
         @hub.route
         async def choose(message, caller):

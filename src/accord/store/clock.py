@@ -41,8 +41,8 @@ class StoreClock(Protocol):
         ...
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called whenever a test moves the clock, in the event loop of the caller.
-        Return how to end that. The system's clock moves by itself and calls nobody.
+        """Call `wake` in the event loop of the caller whenever a test moves the clock. Return a
+        function that ends this. The system's clock moves by itself and calls nobody.
         """
         ...
 

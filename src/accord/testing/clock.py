@@ -76,8 +76,8 @@ class Clock:
             end()
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called in this event loop whenever the clock was advanced. Return how to end
-        that.
+        """Call `wake` in this event loop whenever the clock is advanced. Return a function that
+        ends this.
         """
         token = object()
         with self._lock:

@@ -104,8 +104,8 @@ class Registry:
         return self._policy.decide(caller, entry, None, "see").is_allowed
 
     def on_change(self, callback: Callback) -> None:
-        """Have `callback` called with every entry that was added or has changed, here or at another
-        replica; at the start with all.
+        """Call `callback` with every entry that is added or changed, here or at another replica.
+        At the start it is called with all entries.
         """
         self._callbacks.append(callback)
 
