@@ -149,21 +149,21 @@ async def posts_come_in_order(box: Box) -> None:
 @check
 async def nobody_to_post_to(box: Box) -> None:
     """Without an owner nobody would read it: who posts claims instead."""
-    rests, ended = (
-        box.create("rests", state=INPUT_REQUIRED, leaves=Leaves.IDLE),
+    idle, ended = (
+        box.create("idle", state=INPUT_REQUIRED, leaves=Leaves.IDLE),
         box.create("ended", state=COMPLETED),
     )
     lost = box.create("lost")
-    await box.commit(rests, ended, lost)
+    await box.commit(idle, ended, lost)
     await box.crash()
     assert (
-        await box.commit(*(box.post(task) for task in (rests.key, ended.key, lost.key, 99)))
+        await box.commit(*(box.post(task) for task in (idle.key, ended.key, lost.key, 99)))
         == [False] * 4
     )
 
 
 @check
-async def a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
+async def a_task_with_an_unread_post_keeps_its_owner(box: Box) -> None:
     """The race of a post and an owner that leaves: one of the two sees the other, whichever is
     first.
     """
@@ -172,7 +172,7 @@ async def a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
     second = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.IDLE)
     await box.commit(second)
     assert (await box.store.load(ME, "t1")).owner == box.store.replica, (
-        "it stays, and reads its mail"
+        "it stays, and reads the post"
     )
     third = box.append(second, posts_read=1, leaves=Leaves.IDLE)
     assert await box.commit(third, box.post(first.key)) == [True, False], (
@@ -187,7 +187,7 @@ async def a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
 
 @check
 async def an_end_deletes_what_nobody_read(box: Box) -> None:
-    """And nothing of it is left for one who reopens the task: it can rest again."""
+    """And nothing of it is left for one who reopens the task: that can be given up again."""
     first = box.create()
     await box.commit(first, box.post(first.key))
     second = box.append(first, state=COMPLETED, leaves=Leaves.END)

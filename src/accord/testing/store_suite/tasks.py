@@ -364,7 +364,7 @@ async def a_store_lists_what_names_us_as_its_owner_and_changes_nothing(box: Box)
 
 
 @check
-async def the_ends_of_logs_are_told_and_what_is_gone_has_none(box: Box) -> None:
+async def the_ends_of_logs_are_returned_and_what_is_gone_has_none(box: Box) -> None:
     first, second = box.create(), box.create("t2")
     await box.commit(first, second)
     await box.commit(box.append(first))
@@ -410,7 +410,7 @@ async def what_waits_for_input_is_left_without_an_owner(box: Box) -> None:
 
 
 @check
-async def what_waits_for_input_and_has_mail_is_taken_up(box: Box) -> None:
+async def what_waits_for_input_and_has_an_unread_post_is_taken_up(box: Box) -> None:
     """A task without an owner has no unread posts: nobody would read them."""
     first = box.create(state=INPUT_REQUIRED)
     await box.commit(first, box.post(first.key))
