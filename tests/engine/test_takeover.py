@@ -498,6 +498,33 @@ async def test_who_begins_to_read_as_the_last_reader_leaves_misses_nothing() -> 
         assert (await reading)[-1].is_final
 
 
+async def test_who_sends_again_is_answered_if_turn_and_answer_are_read_at_once() -> None:
+    """What it had found of the task is older than both, and the store wakes nobody twice."""
+    base, (agent, heard) = MemoryStore(), chatting("Again")
+    base.is_shared = True
+    owning, repeating = Late(base._state), Late(base._state)
+    async with (
+        asyncio.timeout(10),
+        serving(agent, owning) as owner,
+        serving(agent, base.another()) as other,
+        serving(agent, repeating) as third,
+    ):
+        task = await owner.send(message("go"))
+        owning.is_late = repeating.is_late = True
+        params = message("more", task_id=task["id"])
+        first = asyncio.create_task(other.send(params, key("k")))
+        await until(lambda: base._state.keys)
+        again = asyncio.create_task(third.send(params, key("k")))
+        await until(lambda: third.app._engine.tasks.views.open)
+        owning.is_late = False
+        owning._wake(None)
+        await first
+        repeating.is_late = False
+        repeating._wake(list(base._state.tasks))
+        assert told(await again) == "You said more. And?"
+    assert heard == ["go", "more"]
+
+
 async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> (  # noqa: E501
     None
 ):

@@ -44,6 +44,7 @@ FOUND = {
     11674: "an orphan was taken up as it had been before a message was faster",
     21917: "a claim under a number that others had declared dead was taken for good",
     647: "a message and the look for orphans failed the same task, one after the other",
+    688: "who sent again read a task as it was before the answer, and was not woken for that twice",
     8780: "a message sent again was refused by its task, which the first send had ended meanwhile",
 }
 

@@ -147,9 +147,11 @@ class Receipt:
             if tail.state in FINAL and tail.pos >= turn:
                 # The log was purged: what it said is in the task.
                 return await views.snapshot_now(tail)
-            if may_be_purged and await views.is_purged_at(tail, turn):
-                return await views.snapshot_now(tail)  # begun anew since
-            may_be_purged = False
+            if may_be_purged:
+                if await views.is_purged_at(tail, turn):
+                    return await views.snapshot_now(tail)  # begun anew since
+                may_be_purged = False
+                continue  # something may have come while the store was read
             views.check_open(tail)
             if views.is_out:
                 raise not_stored()

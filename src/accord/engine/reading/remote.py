@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Collection
 
 from ...model import FINAL, A2AError, TaskState
@@ -17,6 +18,7 @@ __all__ = ["RemoteTails"]
 log_ = logging.getLogger("accord")
 
 RETRY_S = 1.0
+UNKNOWN = sys.maxsize  # further than any record says
 
 
 class RemoteTails:
@@ -28,8 +30,9 @@ class RemoteTails:
         self._watches = Watches(store, self._is_read)
         directory.claim = self._watches.claim
         self._woken: set[int] | None = set()  # tasks to be read again, None for all
-        # Tasks that have grown since they were watched, and that have no tail yet.
-        self._grown: set[int] = set()
+        # How far tasks that are watched, and have no tail, have grown: the next tail may be made of
+        # a record that is older, and the store wakes nobody twice for the same.
+        self._grown: dict[int, int] = {}
         self._pump = Pump(
             "reading what other processes write",
             self._read_woken,
@@ -64,13 +67,13 @@ class RemoteTails:
     def follow(self, tail: Tail) -> None:
         """Read what other processes write of a task, from where its tail stands."""
         key = tail.slot.key
-        if tail.state in FINAL:
-            return
-        if key not in self._watches:
+        has_grown = tail.pos < self._grown.pop(key, 0)
+        if key in self._watches:
+            if has_grown:
+                self.wake({key})
+        elif tail.state not in FINAL:
             self._unwatched.add(tail)
             self._follower.wake()
-        elif key in self._grown:
-            self.wake({key})
 
     async def _watch_tails(self) -> bool:
         """Watch the tasks that are not watched yet. One that can't be is tried again, and holds up
@@ -94,8 +97,10 @@ class RemoteTails:
             raise next((error for error in errors if not isinstance(error, A2AError)), errors[0])
         return bool(self._unwatched)
 
-    def follow_no_longer(self, key: int) -> None:
+    def follow_no_longer(self, tail: Tail) -> None:
+        key = tail.slot.key
         if key in self._watches:
+            self._grown[key] = max(self._grown.get(key, 0), tail.pos)
             self._watches.end_later(key)
 
     def follow_again(self) -> None:
@@ -128,8 +133,12 @@ class RemoteTails:
     async def _read_woken(self) -> bool:
         woken, self._woken = self._woken, set()
         tails = {tail.slot.key: tail for tail in self._tails(woken)}
-        grown = (self._grown | (woken or set())) - tails.keys()
-        self._grown = {key for key in grown if self._watches.may_watch(key)}
+        self._grown |= dict.fromkeys(woken or (), UNKNOWN)
+        self._grown = {
+            key: pos
+            for key, pos in self._grown.items()
+            if key not in tails and self._watches.may_watch(key)
+        }
         if tails:
             try:
                 if woken is None:

@@ -220,7 +220,7 @@ class Views:
         if tail.is_used or slot.tail is not tail:
             return
         slot.read_no_longer()
-        self.remote.follow_no_longer(slot.key)
+        self.remote.follow_no_longer(tail)
         if log is not None:
             self._directory.release(log)
         self._directory.leave(slot)
