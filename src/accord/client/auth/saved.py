@@ -160,7 +160,7 @@ class SavedLogin:
     def bound(
         self, place: AgentPlace, scheme: SecurityScheme | None, scopes: Sequence[str]
     ) -> Credential | None:
-        """Raises Unauthenticated: There is no login for this agent."""
+        """Return the login for this agent. Raises Unauthenticated if there is none."""
         login = self._logins.get(place.origin)
         match login:
             case None:

@@ -90,8 +90,8 @@ class Registry:
         await self._changes.catch_up()
 
     def names(self, caller: Caller) -> Iterator[str]:
-        """Return names of entries a caller may see, in no order and not all of very many: for a
-        hint at the one that was meant.
+        """Return names of entries that a caller may see, to suggest the one that was meant. They
+        have no order, and not all are returned if there are very many.
         """
         some = itertools.islice(self._entries.values(), _HINTS)
         return (entry.name for entry in some if self.sees(caller, entry))
@@ -217,7 +217,9 @@ class Registry:
         owner: str | None = None,
         settings: EntrySettings | None = None,
     ) -> Callable[[Change], Coroutine[Any, Any, None]]:
-        """Return what changes an entry within a transaction. What may not be set raises here."""
+        """Return a function that changes an entry within a transaction. Raises now for a setting
+        that this caller may not change.
+        """
         if team:
             team_name(team)
         settings = checked(by, settings or entry.settings, entry.settings)
@@ -276,7 +278,7 @@ class Registry:
             raise Outdated.of_entry(entry.name)
 
     def note(self, entry: Entry) -> None:
-        """Take an entry as it is known here; other processes do not get it."""
+        """Replace an entry in the cache of this process only."""
         self._by_id[entry.id] = self._entries[entry.name] = entry
 
     async def _load(self) -> None:
