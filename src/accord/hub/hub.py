@@ -338,7 +338,7 @@ class Hub:
         await self.prober.close()
 
     async def settle(self) -> None:
-        """Store at once what was waiting for the next round: traces, refusals, the audit log's end."""
+        """Store at once what waits for the next round: traces, refusals, the end of the log."""
         for work in (self.traces.flush, self.refusals.flush, self.audit.keep_head):
             await _logged(work)
 
