@@ -2,9 +2,13 @@
 
 import base64
 import contextlib
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import pytest
 
 from accord.hub.access import SYSTEM
 from accord.store import Database, Sql
@@ -29,6 +33,23 @@ async def test_the_audit_log_shows_what_was_done_to_it(tmp_path, store):
         assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 2 was changed"
         await desk.hub.db.execute("DELETE FROM audit WHERE n = 2")
         assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 2 is missing"
+
+
+@pytest.mark.parametrize("at", ["before the first", "after the last"])
+async def test_a_row_that_no_hub_has_written_is_found(tmp_path, store, at):
+    """Its hash is right: everybody can make one. Nobody else can sign the end of the log."""
+    async with hub_at(tmp_path, **store) as desk:
+        await desk.call("POST", "/teams", {"name": "hr"})
+        [last] = await desk.hub.audit.rows(limit=1)
+        n, before = (last.n + 1, last.hash) if at == "after the last" else (0, "")
+        body = [before, n, 1, "ada", "agent.add", "hr", ""]
+        digest = hashlib.sha256(msgspec.json.encode(body)).hexdigest()
+        await desk.hub.db.execute(
+            "INSERT INTO audit (n, at_ms, who, did, what, detail, hash) VALUES (?,?,?,?,?,?,?)",
+            *(*body[1:], digest),
+        )
+        found = "row 0 was added" if not n else f"rows after {last.n} were not signed"
+        assert found in await trouble(desk)
 
 
 async def test_a_long_audit_log_is_checked_to_its_end(tmp_path, store):

@@ -201,6 +201,8 @@ class Audit:
         n, before = after, await self._hash_of(after)
         if before is None:
             return Checked(f"row {after} is missing", after, is_done=True)
+        if early := await self._db.fetch_one("SELECT n FROM audit WHERE n < 1 LIMIT 1"):
+            return Checked(f"row {early['n']} was added before the first", after, is_done=True)
         loop = asyncio.get_running_loop()
         while n < after + most:  # in pages: the log may be larger than the memory
             began_s = loop.time()
@@ -218,10 +220,22 @@ class Audit:
                 before = row.hash
             if len(rows) < PAGE:
                 ends = max(head.n for head in heads)
-                trouble = f"the log ended with row {ends}; rows after {n} are missing"
-                return Checked(trouble if ends > n else "", n, is_done=True)
+                if ends > n:
+                    trouble = f"the log ended with row {ends}; rows after {n} are missing"
+                    return Checked(trouble, n, is_done=True)
+                return Checked(await self._unsigned(n), n, is_done=True)
             await asyncio.sleep(PAUSE * (loop.time() - began_s))
         return Checked("", n, is_done=False)
+
+    async def _unsigned(self, n: int) -> str:
+        """Return what is wrong if row `n` was added without a signature. The head is read after the
+        row: hubs store both together, and may have added more meanwhile.
+        """
+        try:
+            signed = (await self._stored_head(self._db)).n
+        except KeyringError as error:
+            return f"the end of the log: {error}"
+        return f"rows after {signed} were not signed" if signed < n else ""
 
     async def _hash_of(self, n: int) -> str | None:
         """Return the hash of a row, empty before the first; None if the row is not there."""
