@@ -13,6 +13,7 @@ from accord.engine.skills import definition_of
 from accord.hub import Health
 from accord.hub.probe import after_message, after_reach
 from accord.hub.probe.busy import BUSY_MS, LoopWatch
+from accord.hub.probe.rounds import JITTER
 from tests.check.faulty import FAULTS, Fault, faulty, says
 from tests.drive import serving
 from tests.hub.hubs import agent_named, hub_at, serving_card
@@ -222,6 +223,32 @@ async def test_a_round_is_made_once(tmp_path):
             rows = await desk.hub.db.fetch("SELECT agent, round, due_ms FROM rounds")
             claims = [await prober._claim(row, 2) for row in [*rows, *rows]]
     assert (len(rows), claims) == (4, [True] * 4 + [False] * 4)
+
+
+async def test_an_agent_that_is_down_is_probed_after_growing_pauses(tmp_path):
+    """As the documentation says: it is down after three rounds, one a minute."""
+    async with hub_at(tmp_path) as desk:
+        app = agent_named("Echo").app()
+        async with serving(app, app.close) as url:
+            await desk.add(url, name="echo")
+        db, prober = desk.hub.db, desk.hub.prober
+        await prober._schedule(1)
+        await db.execute("DELETE FROM rounds WHERE round <> 'reach'")
+        pauses = []
+
+        async def is_idle() -> bool:
+            return not prober.is_busy
+
+        for _ in range(9):
+            await db.execute("UPDATE rounds SET due_ms = 1")
+            now = db.now_ms()
+            await prober.tick()
+            row = await db.fetch_one("SELECT due_ms FROM rounds")
+            assert row is not None
+            pauses.append((row["due_ms"] - now) / 60_000)
+            await until(is_idle)
+        minutes = [1, 1, 1, 2, 4, 8, 16, 30, 30]
+        assert pauses == [pytest.approx(one, rel=JITTER + 0.05) for one in minutes]
 
 
 async def test_messages_are_the_owners_choice(tmp_path):

@@ -35,7 +35,7 @@ from ..access import Networks, Vault
 from ..registry import CardVersions, Entry, EntryState, HealthRecords, Registry
 from ..settings import HubSettings
 from .busy import LoopWatch
-from .health import after_message, after_reach
+from .health import MISSES, after_message, after_reach
 from .results import ProbeResults
 
 __all__ = ["Prober"]
@@ -153,7 +153,8 @@ class Prober:
         misses = int(entry.health.detail.get("misses", 0))
         if round_ == "reach" and entry.health.state in ("down", "gone"):
             most = _GONE_MOST_S if entry.health.state == "gone" else _DOWN_MOST_S
-            usual = backoff_s(misses, first_s=usual, most_s=max(most, usual))
+            longer = max(misses - MISSES + 1, 0)  # it took so many rounds to be down
+            usual = backoff_s(longer, first_s=usual, most_s=max(most, usual))
         if round_ == "card" and entry.health.state == "gone":
             usual = max(usual, _GONE_MOST_S)
         return usual * random.uniform(1 - JITTER, 1 + JITTER)
