@@ -47,7 +47,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     files_url: str = ""  # where the bytes of files are; by default beside the database
     url: str = ""  # where clients reach it, if not at the address it listens on
     name: str = "Hub"  # of the hub as an agent, in its card
-    folder: str = ".accord"  # where the key of the local admin is kept
+    # Where the key of the local admin is kept, and the end of the audit log that the hub has seen.
+    folder: str = ".accord"
     key_file: str = ""
     tls_cert: str = ""  # PEM files, for HTTP and gRPC
     tls_key: str = ""
@@ -82,7 +83,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     check_s: float = 7 * 86_400.0  # seconds between two runs of all checks on an agent
     # Seconds for which calls to an agent that does not answer are refused; later twice as long.
     open_s: float = 5.0
-    calls_per_minute: int = 6_000  # calls of one caller, to all agents together; 0 for no limit
+    # Calls of one caller, to all agents together; 0 for no limit. Admins have none.
+    calls_per_minute: int = 6_000
     poll_s: float = 1.0  # seconds between two looks for changes of other hubs
     # Of the process that serves the hub
     no_console: bool = False
