@@ -70,6 +70,34 @@ async def test_what_fails_to_open_closes_what_it_had_opened(disk: Disk) -> None:
         assert text_of(await process.send(message("hello"))) == "hello"
 
 
+async def test_a_close_while_the_app_is_being_opened_waits_for_that(disk: Disk) -> None:
+    """A program that gives up its start closes all of it: nothing is left that works on."""
+    agent, before = Agent("Hurried"), asyncio.all_tasks()
+    is_opening, may_open = asyncio.Event(), asyncio.Event()
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    @agent.lifespan
+    async def life() -> AsyncIterator[None]:
+        is_opening.set()
+        await may_open.wait()
+        yield
+
+    app = agent.app(store=SqliteStore(disk.path))
+    opening = asyncio.create_task(app.open())
+    await is_opening.wait()
+    opening.cancel()
+    closing = asyncio.create_task(app.close())
+    await pass_turns(3)
+    may_open.set()
+    await closing
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert asyncio.all_tasks() == before
+
+
 class Unread(SqliteStore):
     """A file whose posts can't be read."""
 

@@ -38,8 +38,14 @@ class AppLifecycle:
         if self._opening is None or _has_failed(self._opening):
             return  # what did not open has closed what it had opened
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close(grace_s))
+            closing = self._close_opened(self._opening, grace_s)
+            self._closing = asyncio.get_running_loop().create_task(closing)
         await asyncio.shield(self._closing)
+
+    async def _close_opened(self, opening: "asyncio.Task[None]", grace_s: float) -> None:
+        await asyncio.wait({opening})  # who began it may have been cancelled; it goes on
+        if not _has_failed(opening):
+            await self._close(grace_s)
 
     def hosted(self) -> contextlib.AbstractContextManager[None]:
         """End streams, and the rest, when the host of an app is asked to stop, while the block
