@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from accord import Agent
+from accord import Agent, Context, connect
 from accord.auth import Caller
 from accord.hub import Hub, HubSettings
 from accord.hub.access import SYSTEM
@@ -14,6 +14,7 @@ from accord.hub.errors import EntryNotFound, Outdated
 from accord.model import Unavailable
 from accord.relay import RequestContext
 from tests.hub.hubs import agent_named, hub_at, serving_card
+from tests.relay.relays import served
 
 
 async def test_an_agent_is_added_by_its_address_and_listed(tmp_path, store):
@@ -312,3 +313,31 @@ async def test_what_is_open_about_a_retired_agent_is_closed(tmp_path, store):
         await inbox.purge()
         (row,) = await desk.hub.db.fetch("SELECT agent FROM alerts")
         assert row["agent"] == "another"
+
+
+def asking(mark: str) -> Agent:
+    """An agent that says which of two equal ones it is."""
+    agent = Agent("Twin", description="Asks.")
+
+    @agent.skill
+    async def ask(ctx: Context, text: str) -> str:
+        """Ask something."""
+        return f"{mark} {await ctx.ask(mark)}"
+
+    return agent
+
+
+async def test_a_task_goes_to_a_member_that_answers_and_stays_there(tmp_path):
+    async with hub_at(tmp_path) as desk, served(asking("one")) as url:
+        async with served(asking("two")) as other:
+            await desk.add(url, name="twin")
+            await desk.add(other, name="twin")
+            async with connect(f"{desk.url}/agents/twin/") as client:
+                used = set()
+                while used < {"one", "two"}:
+                    asked = await client.send("hi")
+                    answered = await asked.answer("yes")
+                    assert answered.text == f"{asked.text} yes"
+                    used.add(asked.text)
+        async with connect(f"{desk.url}/agents/twin/") as client:
+            assert {(await client.send("hi")).text for _ in range(6)} == {"one"}
