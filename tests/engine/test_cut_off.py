@@ -96,14 +96,18 @@ async def test_who_must_be_alone_is_stopped_before_others_begin(url: str) -> Non
     assert works.calls.count("once") == 1
 
 
-async def test_an_outage_of_the_whole_database_stops_nobody_else(url: str) -> None:
+async def test_an_outage_of_the_whole_database_stops_nobody_else(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nobody takes anything then. Who must be alone can't know that: it goes on when the database
-    is back, on the process that had it.
+    is back, on the process that had it. Each process logs one line when it begins and one when it
+    ends.
     """
     works = Works()
     async with proxied(url) as proxy, works.process(proxy.url) as one, works.process(proxy.url):
         tasks = {skill: await one.send(to(skill)) for skill in ("lone", "shared", "once")}
         await until(lambda: len(works.now) == 3)
+        caplog.clear()
         proxy.stall()
         await until(lambda: "lone" not in works.now, seconds=SECONDS)
         await asyncio.sleep(LEASE_S)  # others would have begun by now
@@ -119,6 +123,10 @@ async def test_an_outage_of_the_whole_database_stops_nobody_else(url: str) -> No
         assert state_of(failed) == "TASK_STATE_FAILED"
     assert works.calls.count("shared") == 1
     assert works.most == 1
+    logged = [record.getMessage() for record in caplog.records if record.levelname != "INFO"]
+    begins = [line for line in logged if line.startswith("the store can't be written; trying")]
+    ends = [line for line in logged if line.startswith("the store works again; it had failed for")]
+    assert (len(begins), len(ends), len(logged)) == (2, 2, 4), logged
 
 
 def test_who_must_be_alone_can_be_stopped() -> None:
