@@ -155,6 +155,25 @@ async def test_the_hubs_pages_can_be_used_by_everyone(tmp_path, language, theme,
             assert await page.evaluate(wide) <= 0, place
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_no_two_columns_of_a_table_have_one_name(tmp_path, language):
+    async with (
+        chromium() as browser,
+        agent_named("Good").app().serving() as good,
+        hub_with_console(tmp_path) as server,
+        page_of(browser, server, place="", language=language) as page,
+    ):
+        entry = await server.hub.admission.add(SYSTEM, url=good)
+        async with connect(f"{server.url}/agents/{entry.name}") as guest:
+            await guest.send("one")
+        [trace] = await server.hub.traces.newest(None)
+        for place in ("trace", f"trace/{trace['id']}", "tasks", "agents"):
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("tbody tr")
+            names = [name for name in await page.locator("th").all_inner_texts() if name]
+            assert len(names) == len(set(names)), (place, names)
+
+
 async def test_a_question_is_answered_in_the_inbox_and_the_trace_is_a_tree(tmp_path):
     """OnboardingPro with the hub's address alone: six tasks, five of them led to by the first."""
     async with contextlib.AsyncExitStack() as stack:

@@ -301,6 +301,8 @@ export const en = {
   "trace.table": "Tasks of this trace",
   "trace.what": "What",
   "trace.when": "When it worked",
+  "trace.tasks": "Tasks",
+  "trace.agents": "Agents",
   "nav.now": "Now",
   "nav.admin": "Administration",
   "nav.more": "More",

@@ -302,6 +302,8 @@ export const zh: Catalogue = {
   "trace.table": "此链路中的任务",
   "trace.what": "内容",
   "trace.when": "工作时间",
+  "trace.tasks": "任务数",
+  "trace.agents": "智能体数",
   "nav.now": "总览",
   "nav.admin": "管理",
   "nav.more": "更多",

@@ -32,10 +32,10 @@ function Newest() {
                 <th scope="col">{t("agents.name")}</th>
                 <th scope="col">{t("tasks.state")}</th>
                 <th scope="col" class="numbers">
-                  {t("nav.tasks")}
+                  {t("trace.tasks")}
                 </th>
                 <th scope="col" class="numbers">
-                  {t("nav.agents")}
+                  {t("trace.agents")}
                 </th>
                 <th scope="col" class="numbers">
                   {t("tasks.took")}
@@ -53,10 +53,10 @@ function Newest() {
                   <td>
                     <State word={one.state} />
                   </td>
-                  <td class="numbers" data-label={t("nav.tasks")}>
+                  <td class="numbers" data-label={t("trace.tasks")}>
                     {number(one.tasks)}
                   </td>
-                  <td class="numbers" data-label={t("nav.agents")}>
+                  <td class="numbers" data-label={t("trace.agents")}>
                     {number(one.agents)}
                   </td>
                   <td class="numbers">{milliseconds(one.ended_ms - one.started_ms)}</td>
