@@ -345,6 +345,7 @@ export const en = {
   "now.oldest": "the oldest for {time}",
   "now.failures": "Failures by cause",
   "now.failures.none": "Nothing failed.",
+  "now.failures.agents": "{count} agents: {agents}",
   "now.slowest": "Slowest tasks",
   "now.slowest.none": "No task has ended.",
   "now.needs": "Needs an answer",

@@ -346,6 +346,7 @@ export const zh: Catalogue = {
   "now.oldest": "最久已等 {time}",
   "now.failures": "失败原因",
   "now.failures.none": "没有失败的任务。",
+  "now.failures.agents": "{count} 个智能体：{agents}",
   "now.slowest": "最慢的任务",
   "now.slowest.none": "还没有任务结束。",
   "now.needs": "待答复",

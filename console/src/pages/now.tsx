@@ -93,11 +93,11 @@ function Board({ now, window }: { now: http.Activity; window: string }) {
             {now.causes.map(({ cause, count, newest, agents }) => (
               <li key={cause + newest.id}>
                 <Link to={`tasks/${encodeURIComponent(newest.id)}`} query={addressOf(newest)}>
-                  {isHub ? `${placesOf(agents)}: ${visible(cause)}` : visible(cause)}
+                  {visible(cause)}
                 </Link>
                 <span class="numbers">{number(count)} ×</span>
                 <span class="soft small">
-                  {visible(newest.skill || newest.agent)} · {moment(newest.at)}
+                  {isHub ? placesOf(agents) : visible(newest.skill || newest.agent)} · {moment(newest.at)}
                 </span>
               </li>
             ))}
@@ -177,10 +177,11 @@ function Section(props: { name: string; title: string; empty: string; count: num
   );
 }
 
-/** Where something happened: at which agents, a few of them by name. */
+/** Where something happened: at how many agents, a few of them by name. */
 function placesOf(agents: string[]): string {
   const names = agents.slice(0, 3).map((agent) => visible(entryName(agent)));
-  return names.join(", ") + (agents.length > 3 ? ` +${number(agents.length - 3)}` : "");
+  const some = names.join(", ") + (agents.length > 3 ? ` +${number(agents.length - 3)}` : "");
+  return agents.length > 1 ? t("now.failures.agents", { count: number(agents.length), agents: some }) : some;
 }
 
 const WIDTH = 240;

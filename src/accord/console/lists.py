@@ -313,21 +313,20 @@ class TaskLists:
     async def _causes(self, query: Query) -> list[dict[str, Any]]:
         """Return why the newest tasks failed: each reason once, with its newest task.
 
-        Agents keep what they raised to themselves: at a hub many report the same words. Where that
-        is all there is, each agent's failures are a reason of their own.
+        Agents keep what they raised to themselves: at a hub many report the same words, each with
+        a reference. Without it they are one reason.
         """
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        found: dict[str, dict[str, Any]] = {}
         for state in FAILED:
             page = await self._page(msgspec.structs.replace(query, state=STATE_NUMBER[state]))
             whys = await self._whys(page.tasks)
             for record, summary in zip(page.tasks, await self.summaries(page.tasks), strict=True):
                 cause = summary["why"].partition("\n")[0] or summary["state"]
-                place = ""
                 if record.key not in whys:
-                    place, cause = summary["agent"], _REFERENCE.sub("", cause)
+                    cause = _REFERENCE.sub("", cause)
                 kind = _VARYING.sub("…", cause)
                 one = found.setdefault(
-                    (place, kind), {"cause": cause, "count": 0, "newest": summary, "agents": []}
+                    kind, {"cause": cause, "count": 0, "newest": summary, "agents": []}
                 )
                 one["count"] += 1
                 if summary["agent"] not in one["agents"]:
