@@ -496,7 +496,12 @@ async def test_four_questions_are_answered_in_three_clicks_at_a_hub(tmp_path):
         waiting = page.locator("[data-tile=waiting] svg")
         await expect(waiting).to_have_attribute("aria-label", "Waiting for a person: at most 1")
         await page.click("[data-section=failures] a")
-        await page.wait_for_selector("[data-outcome=failed] >> text=Reference")
+        outcome = page.locator("[data-outcome=failed]")
+        await expect(outcome).to_contain_text("Reference: ", timeout=PATIENCE_MS)
+        reference = (await outcome.inner_text()).partition("Reference: ")[2].split()[0]
+        there = outcome.locator("[data-cause]")
+        await expect(there).to_contain_text(f"in the agent's log, under the reference {reference}.")
+        assert await there.locator("a").get_attribute("href") == "/console/agents/desk"
         await page.click("nav a[href='/console/']")
         await page.click("[data-section=oldest] a")
         await page.click("button:text-is('Answer for the guest')")

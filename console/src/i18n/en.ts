@@ -379,6 +379,7 @@ export const en = {
   "task.traceback": "Traceback",
   "task.raised.private": "only operators see this",
   "task.told": "The caller received:",
+  "task.cause.there": "The cause is in the agent's log, under the reference {reference}. The agent and its address:",
   "signature.unsigned": "unsigned",
   "signature.unknown key": "signed with an unknown key",
   "decision.approved": "approved",

@@ -380,6 +380,7 @@ export const zh: Catalogue = {
   "task.traceback": "调用栈",
   "task.raised.private": "仅运维人员可见",
   "task.told": "调用方收到的内容：",
+  "task.cause.there": "原因在该智能体自己的日志里，请按编号 {reference} 查找。智能体及其地址：",
   "signature.unsigned": "未签名",
   "signature.unknown key": "由未知密钥签名",
   "decision.approved": "已批准",

@@ -6,7 +6,7 @@ import { isFinal, word } from "../../fold";
 import { clock, t } from "../../i18n";
 import { ArtifactView, PartView } from "../../render/parts";
 import { me } from "../../state";
-import { Copy, State } from "../../ui/elements";
+import { Copy, Link, State } from "../../ui/elements";
 import { visible } from "../../ui/text";
 import { callerName, entryName } from "../address";
 import { raisedIn } from "./log";
@@ -40,11 +40,26 @@ export function Outcome({ task, entries, now, at }: { task: Task; entries: Entry
       )}
       {raised && task.status.message && <span class="soft small">{t("task.told")}</span>}
       {task.status.message?.parts.map((part, i) => <PartView key={i} part={part} />)}
+      {isBad && !raised && <CauseThere message={task.status.message} agent={at.agent ?? ""} />}
       {(task.artifacts ?? []).map((artifact) => (
         <ArtifactView key={artifact.artifactId} artifact={artifact} at={at} />
       ))}
       {!raised && !task.status.message && !task.artifacts?.length && <State word={state} />}
     </section>
+  );
+}
+
+/** Where the cause is found of which an agent behind a hub told no more than a reference. */
+function CauseThere({ message, agent }: { message: Message | undefined; agent: string }) {
+  const said = message?.parts.map((part) => part.text ?? "").join("\n") ?? "";
+  const reference = /Reference: (\w+)$/.exec(said)?.[1];
+  const { mode, card } = me.value!;
+  if (mode !== "hub" || !agent || agent === card.name || !reference) return null;
+  const entry = entryName(agent);
+  return (
+    <p class="soft" data-cause>
+      {t("task.cause.there", { reference })} <Link to={`agents/${encodeURIComponent(entry)}`}>{visible(entry)}</Link>
+    </p>
   );
 }
 
