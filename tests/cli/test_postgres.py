@@ -133,6 +133,25 @@ def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:
     assert (done.code, "one process" in done.err) == (1, True)
 
 
+@pytest.mark.parametrize("command", ["serve", "hub"])
+def test_a_server_without_its_database_says_one_sentence(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And ends: whoever started it tries again."""
+    agent = tmp_path / "echo.py"
+    agent.write_text(
+        "from accord import Agent\n\nagent = Agent('Echo')\n\n"
+        "@agent.skill\nasync def echo(text: str) -> str:\n    return text\n"
+    )
+    served = (str(agent),) if command == "serve" else ()
+    store = "postgresql://me:secret@127.0.0.1:1/db"
+    monkeypatch.setenv("ACCORD_KEY", accord("keyring", "new").out.strip())
+    done = accord(command, *served, "--port", "0", "--store", store)
+    assert done.code == 1
+    (said,) = done.err.splitlines()
+    assert said.startswith("Error: the database can't be used: postgresql://me@127.0.0.1:1/db")
+
+
 async def _version(url: str) -> str:
     db = await asyncpg.connect(url)
     try:
