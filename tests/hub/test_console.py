@@ -502,6 +502,8 @@ async def test_four_questions_are_answered_in_three_clicks_at_a_hub(tmp_path):
         there = outcome.locator("[data-cause]")
         await expect(there).to_contain_text(f"in the agent's log, under the reference {reference}.")
         assert await there.locator("a").get_attribute("href") == "/console/agents/desk"
+        failed = page.locator("nav .count.bad")
+        await expect(failed).to_have_attribute("title", "failed or rejected in the last 24 hours")
         await page.click("nav a[href='/console/']")
         await page.click("[data-section=oldest] a")
         await page.click("button:text-is('Answer for the guest')")

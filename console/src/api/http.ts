@@ -42,7 +42,7 @@ export type Calls = { [version: string]: { [binding: string]: { send: CallForm; 
 
 export const calls = (agent: string) => read<Calls>(`calls?${new URLSearchParams({ agent })}`);
 
-/** What waits for somebody, and what failed within a day. */
+/** What waits for somebody, and what failed or was rejected in the last 24 hours. */
 export const counts = () => read<{ waiting: number; failed: number }>("counts");
 
 export interface Bucket {

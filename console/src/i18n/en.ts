@@ -308,7 +308,7 @@ export const en = {
   "nav.more": "More",
   "nav.find": "Find",
   "nav.waiting": "wait for an answer",
-  "nav.failed": "failed within a day",
+  "nav.failed": "failed or rejected in the last 24 hours",
   "find.placeholder": "Pages, agents, tasks, actions …",
   "find.page": "page",
   "find.action": "action",

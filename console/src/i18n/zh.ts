@@ -309,7 +309,7 @@ export const zh: Catalogue = {
   "nav.more": "更多",
   "nav.find": "查找",
   "nav.waiting": "个待答复",
-  "nav.failed": "个在一天内失败",
+  "nav.failed": "个在过去 24 小时内失败或被拒绝",
   "find.placeholder": "页面、智能体、任务、操作……",
   "find.page": "页面",
   "find.action": "操作",

@@ -211,7 +211,7 @@ class TaskLists:
     # How things go
 
     async def counts(self) -> dict[str, int]:
-        """Return how many tasks wait for somebody, and how many failed within a day."""
+        """Return how many tasks wait for somebody, and how many failed in the last 24 hours."""
         now = self._tasks.store.now_ms()
         since = now - WINDOWS["day"][0]
         failed = [await self._total(state, since) for state in FAILED]
