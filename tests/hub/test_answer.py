@@ -1,5 +1,6 @@
 """Questions of guests' tasks, which an admin may answer: they have no login, others do."""
 
+import time
 from typing import Any
 
 from accord import Agent, Context, connect
@@ -44,6 +45,22 @@ async def test_an_admin_answers_for_a_guest_and_is_named(tmp_path):
         assert [(row["who"], row["what"]) for row in rows if row["did"] == "task.answer"] == [
             ("local-admin", f"desk/{asked.task_id}")
         ]
+
+
+async def test_a_trace_that_waits_is_as_long_in_the_list_as_in_its_tree(tmp_path, monkeypatch):
+    """It lasts until now, not until its last event."""
+    real_ns = time.time_ns
+    async with desk_agent().app().serving() as there, hub_at(tmp_path) as desk:
+        await desk.add(there, name="desk")
+        async with connect(f"{desk.url}/agents/desk") as guest:
+            await guest.send("hello")
+        hour = real_ns() + 3600 * 10**9
+        with monkeypatch.context() as later:
+            later.setattr(time, "time_ns", lambda: hour)
+            [trace] = await desk.hub.traces.newest(None)
+            [span] = await desk.hub.traces.spans(trace["id"], None)
+        assert trace["ended_ms"] == span.ended_ms == hour // 10**6
+        assert trace["started_ms"] == span.started_ms
 
 
 async def test_nobody_answers_for_people_who_have_a_login(tmp_path):

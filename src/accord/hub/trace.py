@@ -138,7 +138,7 @@ class Traces:
             "tasks": int(row["tasks"]),
             "agents": int(row["agents"]),
             "started_ms": int(row["first_ms"]),
-            "ended_ms": int(row["at_ms"] if record is None else max(record.at_ms, row["at_ms"])),
+            "ended_ms": self._end(record, row["at_ms"]),
             "at_ms": int(row["at_ms"]),
         }
 
@@ -181,7 +181,6 @@ class Traces:
     async def _span(self, row: Any) -> TraceSpan:
         record = await self._record(row)
         state = "unspecified" if record is None else state_of(record.state).word
-        last = record.at_ms if record is not None else int(row["at_ms"])
         return TraceSpan(
             task=row["task"],
             agent=row["name"],
@@ -192,8 +191,15 @@ class Traces:
             state=state,
             parent=row["parent"],
             started_ms=int(row["at_ms"]),
-            ended_ms=max(last if state in _FINAL else self._db.now_ms(), int(row["at_ms"])),
+            ended_ms=self._end(record, row["at_ms"]),
         )
+
+    def _end(self, record: Record | None, called_ms: int) -> int:
+        """Return when a task ended: now if it goes on, when it was called if it was deleted."""
+        if record is None:
+            return int(called_ms)
+        is_over = state_of(record.state).word in _FINAL
+        return max(record.at_ms if is_over else self._db.now_ms(), int(called_ms))
 
 
 def _parent_in(tracestate: str) -> str:
