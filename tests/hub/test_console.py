@@ -499,9 +499,9 @@ async def test_four_questions_are_answered_in_three_clicks_at_a_hub(tmp_path):
         outcome = page.locator("[data-outcome=failed]")
         await expect(outcome).to_contain_text("Reference: ", timeout=PATIENCE_MS)
         reference = (await outcome.inner_text()).partition("Reference: ")[2].split()[0]
-        there = outcome.locator("[data-cause]")
-        await expect(there).to_contain_text(f"in the agent's log, under the reference {reference}.")
-        assert await there.locator("a").get_attribute("href") == "/console/agents/desk"
+        hint = outcome.locator("[data-cause]")
+        await expect(hint).to_contain_text(f"in the agent's log, under the reference {reference}.")
+        assert await hint.locator("a").get_attribute("href") == "/console/agents/desk"
         failed = page.locator("nav .count.bad")
         await expect(failed).to_have_attribute("title", "failed or rejected in the last 24 hours")
         await page.click("nav a[href='/console/']")
