@@ -151,7 +151,7 @@ def spread(store: Path, chance: random.Random) -> None:
     """Spread what was done at once over a week, busy by day; more of it of late."""
     now = int(time.time() * 1000)
     with contextlib.closing(sqlite3.connect(store)) as db:
-        for (key,) in db.execute("SELECT key FROM tasks ORDER BY key").fetchall():
+        for key, task in db.execute("SELECT key, id FROM tasks ORDER BY key").fetchall():
             ago = int(min(6.9, chance.expovariate(0.9)) * DAY_MS)
             if chance.random() < 0.25:
                 ago = chance.randrange(3_600_000)
@@ -160,6 +160,7 @@ def spread(store: Path, chance: random.Random) -> None:
                 "UPDATE tasks SET at_ms = ?, created_ms = ? WHERE key = ?",
                 (now - ago, now - ago - took, key),
             )
+            db.execute("UPDATE relays SET at_ms = ? WHERE task = ?", (now - ago - took, task))
             rows = db.execute("SELECT rowid FROM events WHERE task = ? ORDER BY pos", (key,))
             ids = [row for (row,) in rows]
             for i, row in enumerate(ids):
