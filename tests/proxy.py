@@ -20,6 +20,7 @@ class Proxy:
         self._stall_at = 0  # requests, after which nothing is passed on
         self._stalled = asyncio.Event()
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.count = 0  # connections that were cut
 
@@ -40,7 +41,10 @@ class Proxy:
         assert self._server is not None
         self._server.close()
         self.resume()
-        self.cut_all()
+        await asyncio.sleep(0)  # what was accepted just now is served
+        while self._serving:  # one may still be on its way to the database
+            self.cut_all()
+            await asyncio.wait(self._serving, timeout=0.05)
         await asyncio.sleep(0)
 
     def cut(self, how: str, size: int = 0) -> None:
@@ -68,6 +72,12 @@ class Proxy:
         self._goes_on.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.ensure_future(self._connect(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        await serving
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sockets = dict(parse_qsl(self._parts.query)).get("host")
         port = self._parts.port or 5432
         if sockets:
